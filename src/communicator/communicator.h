@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Communicator: the composition root. Connects the ranks, agrees on the selection table, runs calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "bootstrap/bootstrap.h"
+#include "schedule/algorithm.h"
+
+namespace unisono {
+
+// One all-reduce. The same on all ranks but for the pointers.
+struct AllReduceCall {
+  const void* input = nullptr;  // count elements; may equal output (in place), else must not overlap it
+  void* output = nullptr;       // count elements
+  size_t count = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::optional<Choice> choice;  // what must run it; empty: settings, then the selection table
+};
+
+// What ran, or would run, a call, and what it costs this rank.
+struct CallPlan {
+  Choice choice;
+  std::string reason;      // "forced by the call", "forced by UNISONO_ALGORITHM", "rule bytes<=8K: one_shot"
+  std::string transport;   // names, joined by '+'; "none" in a world of one
+  uint64_t wire_bytes = 0; // payload that this rank sends
+  size_t slices = 1;
+};
+
+struct CommunicatorOptions {
+  std::vector<int> servers;  // ranks that contribute nothing, ascending; the same on all ranks
+};
+
+class Request;  // a started call; opaque
+
+// Used by one thread at a time, or by any with progress=thread. Several may live side by side.
+class Communicator {
+ public:
+  // Collective over the bootstrap's ranks. Takes the bootstrap over.
+  static Result<std::unique_ptr<Communicator>> create(std::unique_ptr<Bootstrap> bootstrap,
+                                                      const Settings& settings,
+                                                      const CommunicatorOptions& options = {});
+  virtual ~Communicator() = default;  // local and bounded; started calls end as aborted
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Blocks until this rank's output is complete. kInvalidArgument and kUnsupported change nothing;
+  // any later error makes every further call return it.
+  virtual Status all_reduce(const AllReduceCall& call) = 0;
+
+  // Starts a call; buffers stay the call's until it has ended. All ranks start their calls in the same
+  // order; they may wait for them in any order. The request ends with wait(), or with a test() that does
+  // not say kInProgress.
+  virtual Result<Request*> start(const AllReduceCall& call) = 0;
+  virtual Status test(Request* request) = 0;
+  virtual Status wait(Request* request) = 0;
+
+  // What would run this call; no communication.
+  virtual Result<CallPlan> plan(const AllReduceCall& call) const = 0;
+
+  // Any number of bytes from every rank, in rank order, over the bootstrap; also a barrier. Not fast.
+  virtual Result<std::vector<std::string>> all_gather(std::string_view mine) = 0;
+
+  // Every pending and later call ends with kAborted. Local; the only function that any thread may call
+  // at any time.
+  virtual void abort() = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Algorithm: a row of the algorithm table, and Choice: an algorithm with its parameters, codec and depth.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "schedule/schedule.h"
+#include "schedule/shape.h"
+
+namespace unisono {
+
+struct ParameterSpec {
+  std::string_view name;
+  std::string_view default_value;
+  int min, max;  // integer range
+  std::string_view help;
+};
+
+// A row of the table in algorithms/registry.cc, defined at the end of the algorithm's own file.
+// Stateless; both functions are pure.
+struct Algorithm {
+  std::string_view name;
+  std::string_view summary;  // one line
+  Collective collective;
+  std::span<const ParameterSpec> parameters;
+  Status (*supports)(const Shape& shape);  // kUnsupported with the reason, or ok
+  Schedule (*build)(const Shape& shape);   // precondition: supports(shape).ok()
+};
+
+using AlgorithmTable = std::span<const Algorithm* const>;
+
+// What runs a call. Text form: `sharded_ps(window=2) codec=fp16 depth=4`; parameters at their default,
+// codec=none and depth=0 are left out when printed.
+struct Choice {
+  std::string algorithm;
+  Parameters parameters;      // as given; resolved against the row by parse_choice
+  std::string codec = "none";
+  int depth = 0;              // slices in flight; 0: the executor's default
+
+  bool operator==(const Choice&) const = default;
+};
+
+// Parses the text form. Errors: unknown algorithm, parameter, key (with the nearest known name), a value
+// out of range. `algorithms` is the table to look names up in.
+Result<Choice> parse_choice(std::string_view text, AlgorithmTable algorithms);
+std::string to_string(const Choice& choice, AlgorithmTable algorithms);
+
+}  // namespace unisono

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contract of a transport: reliable messages between the ranks of one communicator.
+//
+// A Transport belongs to one communicator of one rank and is used by one thread at a time. It never
+// blocks except in connect(), sleep() and abort(), each bounded.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+#include "base/settings.h"
+#include "base/status.h"
+
+namespace unisono {
+
+// Messages of an ordered pair of ranks meet by key, never by the order of posting.
+// The signature is not part of the match: it is a hash of the call (count, type, op, …), and where the two
+// sides differ, both posts end with kMismatch.
+struct Key {
+  uint32_t sequence;   // number of the call in its communicator
+  uint32_t message;    // number of the message of this ordered pair in the schedule
+  uint32_t slice;      // slice of the vector
+  uint32_t signature;  // hash of the call
+  bool matches(const Key& other) const {
+    return sequence == other.sequence && message == other.message && slice == other.slice;
+  }
+};
+
+// What a post reports when it ends. Owned by the poster, and must stay in place until then.
+// `done` is called once, by the thread that posts or progresses, possibly before the post returns.
+// It may post again, but must not call progress().
+struct Completion {
+  void (*done)(Completion& self, Status status) = nullptr;
+};
+
+// A message read in place. `data` is valid from a successful `done` until release().
+struct ViewCompletion : Completion {
+  const void* data = nullptr;
+  void* handle = nullptr;  // the channel's own
+};
+
+// The path to one peer. Reliable; never blocks.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+
+  // `data` must stay valid and unchanged until `done`. A send may end before the peer has received.
+  virtual void post_send(const Key& key, const void* data, size_t bytes, Completion& completion) = 0;
+  // Straight into `data`. A message of another length ends both posts with kMismatch.
+  virtual void post_recv(const Key& key, void* data, size_t bytes, Completion& completion) = 0;
+  // The channel owns the landing memory: the peer's own, or a buffer. At least the views that one
+  // slice in flight needs may be held at once; more wait inside the channel.
+  virtual void post_view(const Key& key, size_t bytes, ViewCompletion& completion) = 0;
+  virtual void release(ViewCompletion& view) = 0;
+};
+
+// What a peer needs to reach a transport of mine, exchanged through the bootstrap.
+struct PeerAddress {
+  int rank;
+  std::string address;  // bytes of Transport::address() of that rank
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;  // like abort(), then frees
+
+  // Opaque bytes for peers.
+  virtual std::string address() const = 0;
+  // Whether a peer of that address can be reached; the reason if not. No communication.
+  virtual Status reach(std::string_view peer_address) const = 0;
+  // Collective over me and `peers`. Errors name the peer that is missing.
+  virtual Status connect(std::span<const PeerAddress> peers, Deadline deadline) = 0;
+  // Precondition: connected to that rank. Owned by the transport.
+  virtual Channel& channel(int peer) = 0;
+
+  // Moves messages; returns how many posts have ended. A failed peer ends every post to it with
+  // kPeerFailed and its name.
+  virtual int progress() = 0;
+  // Sleeps in the kernel until something may have arrived, at most `longest`. Also the place where
+  // dead peers are noticed, so a waiter calls it from time to time even when it does not want to sleep
+  // (longest = 0).
+  virtual void sleep(std::chrono::nanoseconds longest) = 0;
+  // Ends all posts with kAborted. After it returns no peer reads or writes memory handed to a post.
+  // Local and bounded: does not wait for a peer's cooperation.
+  virtual void abort() = 0;
+};
+
+// What a transport is created from.
+struct TransportContext {
+  int rank;
+  int size;
+  std::string job_token;     // 16 random bytes, the same on all ranks of the communicator
+  const Settings* settings;  // outlives the transport
+};
+
+// A row of the table in transports/registry.cc.
+struct TransportRow {
+  std::string_view name;
+  std::string_view summary;
+  Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
+};
+
+}  // namespace unisono
