@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// The composition of bootstrap, transports, selection, plans and executor.
+#include "communicator/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "algorithms/registry.h"
+#include "base/log.h"
+#include "communicator/agreement.h"
+#include "communicator/connect.h"
+#include "communicator/plan_cache.h"
+#include "execute/executor.h"
+#include "select/rules.h"
+
+namespace unisono {
+
+// A started call and its end. Owned by the communicator until it has been told.
+class Request {
+ public:
+  explicit Request(std::unique_ptr<Call> call) : call_(std::move(call)) {}
+  std::unique_ptr<Call> call_;
+};
+
+namespace {
+
+// How long the progress thread sleeps at most while it holds what a starting caller needs.
+constexpr std::chrono::microseconds kThreadNap{100};
+
+class CommunicatorImpl final : public Communicator {
+ public:
+  CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings,
+                   const CommunicatorOptions& options, Rules rules, std::optional<Choice> forced,
+                   const Agreement& agreement, Connections connections);
+  ~CommunicatorImpl() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  Status all_reduce(const AllReduceCall& call) override;
+  Result<Request*> start(const AllReduceCall& call) override;
+  Status test(Request* request) override;
+  Status wait(Request* request) override;
+  Result<CallPlan> plan(const AllReduceCall& call) const override;
+  Result<std::vector<std::string>> all_gather(std::string_view mine) override;
+  void abort() override { executor_.request_abort(); }
+
+ private:
+  std::unique_lock<std::mutex> lock() {
+    return thread_.joinable() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
+  }
+  Shape shape() const;
+  Result<Rules::Match> choose(const AllReduceCall& call) const;
+  Result<std::shared_ptr<const Plan>> build_plan(const AllReduceCall& call) const;
+  Result<std::unique_ptr<Call>> begin(const AllReduceCall& call);
+  Status finish(Call& call, std::unique_lock<std::mutex>& lock);
+  void run_thread();
+
+  const std::unique_ptr<Bootstrap> bootstrap_;
+  const int rank_, size_;
+  const Settings settings_;
+  const CommunicatorOptions options_;
+  const Rules rules_;
+  const std::optional<Choice> forced_;  // by the settings
+  const std::vector<int> hosts_;
+  const std::vector<Channel*> channels_;
+  const std::string transport_;
+  const std::chrono::nanoseconds timeout_;
+  Executor executor_;
+  PlanCache plans_;
+  uint32_t sequence_ = 0;
+  std::vector<std::unique_ptr<Request>> requests_;  // started and not yet ended
+
+  // progress=thread only.
+  std::mutex mutex_;
+  std::condition_variable work_, ended_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings,
+                                   const CommunicatorOptions& options, Rules rules,
+                                   std::optional<Choice> forced, const Agreement& agreement,
+                                   Connections connections)
+    : bootstrap_(std::move(bootstrap)),
+      rank_(bootstrap_->rank()),
+      size_(bootstrap_->size()),
+      settings_(settings),
+      options_(options),
+      rules_(std::move(rules)),
+      forced_(std::move(forced)),
+      hosts_(agreement.hosts),
+      channels_(std::move(connections.channels)),
+      transport_(connections.names.empty() ? "none"
+                                           : fmt::format("{}", fmt::join(connections.names, "+"))),
+      timeout_(settings.duration(Setting::kTimeout)),
+      executor_(std::move(connections.transports),
+                wait_policy(agreement.local_ranks, agreement.usable_cpus)),
+      plans_(channels_) {
+  if (settings.text(Setting::kProgress) == "thread")
+    thread_ = std::thread([this] { run_thread(); });
+}
+
+CommunicatorImpl::~CommunicatorImpl() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard guard(mutex_);
+      stop_ = true;
+    }
+    work_.notify_one();
+    thread_.join();
+  }
+  // Before the buffers of started calls and the calls themselves go away.
+  executor_.fail(Status(StatusCode::kAborted, "the communicator was destroyed"));
+}
+
+void CommunicatorImpl::run_thread() {
+  std::unique_lock guard(mutex_);
+  while (!stop_) {
+    work_.wait(guard, [&] { return stop_ || !executor_.idle(); });
+    while (!stop_ && !executor_.idle()) {
+      const bool moved = executor_.progress();
+      if (!executor_.check().ok() || executor_.idle() || moved) ended_.notify_all();
+      if (!moved) executor_.sleep(kThreadNap);
+      // Lets callers in.
+      guard.unlock();
+      std::this_thread::yield();
+      guard.lock();
+    }
+  }
+}
+
+Shape CommunicatorImpl::shape() const {
+  return {.rank = rank_, .size = size_, .servers = options_.servers, .groups = hosts_};
+}
+
+Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
+  if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
+  if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
+  const auto hosts = static_cast<uint64_t>(*std::ranges::max_element(hosts_)) + 1;
+  auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
+                             shape());
+  if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
+  return match;
+}
+
+Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduceCall& call) const {
+  auto match = choose(call);
+  if (!match.ok()) return match.status();
+  const Algorithm* algorithm = find_algorithm(match->choice.algorithm);
+  if (algorithm == nullptr)
+    return unsupported(fmt::format("unknown algorithm '{}'", match->choice.algorithm));
+  if (match->choice.codec != "none")
+    return unsupported(fmt::format("unknown codec '{}': expected none", match->choice.codec));
+  PlanRequest request{.algorithm = algorithm,
+                      .choice = match->choice,
+                      .reason = match->rule,
+                      .shape = shape(),
+                      .count = call.count,
+                      .type = call.type,
+                      .op = call.op,
+                      .slice_bytes = static_cast<size_t>(settings_.integer(Setting::kSliceBytes))};
+  auto parameters = resolve_parameters(*algorithm, match->choice.parameters);
+  if (!parameters.ok()) return parameters.status();
+  request.shape.parameters = parameters.take();
+  if (request.choice.depth == 0)
+    request.choice.depth = static_cast<int>(settings_.integer(Setting::kDepth));
+  UNISONO_RETURN_IF_ERROR(algorithm->supports(request.shape)
+                              .in(fmt::format("{} ({})", match->choice.algorithm, match->rule)));
+  return std::make_shared<const Plan>(make_plan(request));
+}
+
+Status check_buffers(const AllReduceCall& call) {
+  if (call.count == 0) return Status();
+  if (call.input == nullptr || call.output == nullptr)
+    return invalid_argument(fmt::format("{} is null, with a count of {}",
+                                        call.input == nullptr ? "input" : "output", call.count));
+  const size_t size = size_of(call.type);
+  if (call.count > SIZE_MAX / size)
+    return invalid_argument(
+        fmt::format("count {} of {} is more than memory can hold", call.count, name_of(call.type)));
+  const auto input = reinterpret_cast<uintptr_t>(call.input);
+  const auto output = reinterpret_cast<uintptr_t>(call.output);
+  const size_t distance = input < output ? output - input : input - output;
+  if (distance != 0 && distance < call.count * size)
+    return invalid_argument(
+        fmt::format("input and output overlap by {} bytes: expected the same buffer or two apart",
+                    call.count * size - distance));
+  return Status();
+}
+
+Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call) {
+  if (const Status& failure = executor_.check(); !failure.ok()) return failure;
+  UNISONO_RETURN_IF_ERROR(check_buffers(call));
+  std::shared_ptr<const Plan> plan = plans_.find(call);
+  if (plan == nullptr) {
+    auto built = build_plan(call);
+    if (!built.ok()) return built.status();
+    plan = built.take();
+    plans_.insert(call, plan);
+  }
+  std::unique_ptr<Call> running = plans_.take_call(plan);
+  executor_.start(*running, sequence_++, call.input, call.output);
+  if (thread_.joinable()) work_.notify_one();
+  return running;
+}
+
+Status CommunicatorImpl::finish(Call& call, std::unique_lock<std::mutex>& lock) {
+  if (!thread_.joinable()) return executor_.wait(call, timeout_);
+  const bool ended =
+      ended_.wait_for(lock, timeout_, [&] { return call.finished() || !executor_.failure().ok(); });
+  if (!ended)
+    executor_.fail(
+        Status(StatusCode::kTimeout, fmt::format("{}: not ended in {}", call.describe_wait(),
+                                                 settings_.text(Setting::kTimeout))));
+  return call.finished() ? Status() : executor_.failure();
+}
+
+Status CommunicatorImpl::all_reduce(const AllReduceCall& call) {
+  std::unique_lock guard = lock();
+  auto running = begin(call);
+  if (!running.ok()) return running.status();
+  const Status status = finish(**running, guard);
+  if (status.ok()) plans_.give_back(running.take());
+  return status;
+}
+
+Result<Request*> CommunicatorImpl::start(const AllReduceCall& call) {
+  const std::unique_lock guard = lock();
+  auto running = begin(call);
+  if (!running.ok()) return running.status();
+  requests_.push_back(std::make_unique<Request>(running.take()));
+  return requests_.back().get();
+}
+
+Status CommunicatorImpl::test(Request* request) {
+  {
+    const std::unique_lock guard = lock();
+    if (!request->call_->finished() && executor_.check().ok()) {
+      if (!thread_.joinable()) executor_.progress();
+      if (!request->call_->finished() && executor_.failure().ok())
+        return Status(StatusCode::kInProgress, request->call_->describe_wait());
+    }
+  }
+  return wait(request);
+}
+
+Status CommunicatorImpl::wait(Request* request) {
+  std::unique_lock guard = lock();
+  const auto owned = std::ranges::find(requests_, request, &std::unique_ptr<Request>::get);
+  if (owned == requests_.end())
+    return invalid_argument("this request has ended or is another communicator's");
+  // A call that has finished stays right whatever happened later.
+  const Status status = request->call_->finished() ? Status()
+                        : executor_.check().ok()   ? finish(*request->call_, guard)
+                                                   : executor_.failure();
+  if (status.ok()) plans_.give_back(std::move(request->call_));
+  std::erase_if(requests_, [&](const auto& r) { return r.get() == request; });
+  return status;
+}
+
+Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
+  auto built = build_plan(call);
+  if (!built.ok()) return built.status();
+  const Plan& plan = **built;
+  return CallPlan{plan.choice, plan.reason, transport_, plan.wire_bytes(), plan.slices};
+}
+
+Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view mine) {
+  return bootstrap_->all_gather(mine, Deadline::after(timeout_));
+}
+
+Status check_servers(const CommunicatorOptions& options, int size) {
+  int last = -1;
+  for (const int server : options.servers) {
+    if (server <= last || server >= size)
+      return invalid_argument(fmt::format("servers: expected ascending ranks from 0 to {}, got {}",
+                                          size - 1, fmt::join(options.servers, ",")));
+    last = server;
+  }
+  if (static_cast<int>(options.servers.size()) == size)
+    return invalid_argument(
+        fmt::format("servers: all {} ranks are servers: expected one that contributes", size));
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
+                                                           const Settings& settings,
+                                                           const CommunicatorOptions& options) {
+  const Deadline deadline = Deadline::after(settings.duration(Setting::kTimeout));
+  const Log log(settings, bootstrap->rank());
+  UNISONO_RETURN_IF_ERROR(check_servers(options, bootstrap->size()));
+  const std::string& text = settings.text(Setting::kRules);
+  auto rules =
+      Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
+  if (!rules.ok()) return rules.status().in("UNISONO_RULES");
+  std::optional<Choice> forced;
+  if (settings.text(Setting::kAlgorithm) != "auto") {
+    auto choice = parse_choice(settings.text(Setting::kAlgorithm), algorithms());
+    if (!choice.ok()) return choice.status().in("UNISONO_ALGORITHM");
+    forced = choice.take();
+  }
+  auto agreement = agree(*bootstrap, settings, options, deadline);
+  if (!agreement.ok()) return agreement.status();
+  auto connections = connect_ranks(*bootstrap, settings, log, deadline);
+  if (!connections.ok()) return connections.status();
+  return std::unique_ptr<Communicator>(
+      std::make_unique<CommunicatorImpl>(std::move(bootstrap), settings, options, rules.take(),
+                                         std::move(forced), *agreement, connections.take()));
+}
+
+}  // namespace unisono

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one loop that runs a schedule.
+#include "execute/call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace unisono {
+
+Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels)
+    : plan_(std::move(plan)), channels_(channels) {
+  const Schedule& schedule = plan_->schedule;
+  slice_of_.resize(plan_->depth);
+  steps_left_.resize(plan_->depth);
+  states_.resize(plan_->depth * schedule.steps.size());
+  messages_.resize(plan_->depth * schedule.peers.size());
+  queue_.reserve(2 * states_.size());
+  size_t most_operands = 1;
+  for (uint32_t context = 0; context < plan_->depth; ++context) {
+    for (uint32_t step = 0; step < schedule.steps.size(); ++step) {
+      most_operands = std::max<size_t>(most_operands, schedule.steps[step].peer_count + 1);
+      for (Message& message : messages(context, schedule.steps[step])) {
+        message.done = on_done;
+        message.call = this;
+        message.context = context;
+        message.step = step;
+      }
+    }
+  }
+  operands_.reserve(most_operands);
+}
+
+void Call::begin(uint32_t sequence, const void* input, void* output) {
+  assert(finished() && !failed());
+  sequence_ = sequence;
+  input_ = static_cast<const std::byte*>(input);
+  output_ = static_cast<std::byte*>(output);
+  next_slice_ = 0;
+  slices_left_ = plan_->slices;
+  for (uint32_t context = 0; context < plan_->depth && next_slice_ < plan_->slices; ++context)
+    start_slice(context, next_slice_++);
+  advance();
+}
+
+void Call::start_slice(uint32_t context, size_t slice) {
+  const Schedule& schedule = plan_->schedule;
+  slice_of_[context] = slice;
+  steps_left_[context] = static_cast<uint32_t>(schedule.steps.size());
+  // Backwards, since the queue is a stack: the first step of the program runs first.
+  for (auto step = static_cast<uint32_t>(schedule.steps.size()); step-- > 0;) {
+    const uint32_t waits = schedule.steps[step].after_count;
+    state(context, step) = {waits, 0, false};
+    if (waits == 0) queue_.push_back({context, step, true});
+  }
+}
+
+void Call::advance() {
+  while (!queue_.empty() && !failed()) {
+    const Task task = queue_.back();
+    queue_.pop_back();
+    if (task.issue) {
+      issue(task.context, task.step);
+    } else {
+      finish(task.context, task.step);
+    }
+  }
+}
+
+std::byte* Call::address(Place place, size_t element) const {
+  const size_t offset = element * plan_->element_size();
+  // The input is never written through this pointer: no step has it as its target.
+  return (place.space == Space::kInput ? const_cast<std::byte*>(input_) : output_) + offset;
+}
+
+void Call::issue(uint32_t context, uint32_t index) {
+  const Step& step = plan_->schedule.steps[index];
+  const ElementRange range = plan_->elements(step, slice_of_[context]);
+  const size_t bytes = range.count() * plan_->element_size();
+  // An empty chunk moves nothing; all ranks see the same geometry.
+  if (bytes == 0 || step.peer_count == 0) {
+    if (bytes != 0 && address(step.source, 0) != address(step.target, 0))
+      std::memcpy(address(step.target, range.begin), address(step.source, range.begin), bytes);
+    return end_step(context, index);
+  }
+  state(context, index).pending = step.peer_count;
+  state(context, index).issued = true;
+  const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
+  const std::span<Message> posts = messages(context, step);
+  for (size_t i = 0; i < peers.size() && !failed(); ++i) {
+    Channel& channel = *channels_[peers[i].rank];
+    const Key key{sequence_, peers[i].message, static_cast<uint32_t>(slice_of_[context]),
+                  plan_->signature};
+    posts[i].ended = false;
+    switch (step.kind) {
+      case StepKind::kSend:
+        channel.post_send(key, address(step.source, range.begin), bytes, posts[i]);
+        break;
+      case StepKind::kRecv:
+        channel.post_recv(key, address(step.target, range.begin), bytes, posts[i]);
+        break;
+      case StepKind::kRecvReduce:
+        channel.post_view(key, bytes, posts[i]);
+        break;
+      default:
+        assert(false && "a step without messages");
+    }
+  }
+}
+
+void Call::on_done(Completion& completion, Status status) {
+  auto& message = static_cast<Message&>(completion);
+  Call& call = *message.call;
+  message.ended = true;
+  if (!status.ok()) {
+    if (!call.failed()) call.status_ = std::move(status);
+    return;
+  }
+  if (--call.state(message.context, message.step).pending == 0)
+    call.queue_.push_back({message.context, message.step, false});
+}
+
+void Call::finish(uint32_t context, uint32_t index) {
+  const Step& step = plan_->schedule.steps[index];
+  if (step.kind == StepKind::kRecvReduce) fold(context, step);
+  end_step(context, index);
+}
+
+void Call::fold(uint32_t context, const Step& step) {
+  const ElementRange range = plan_->elements(step, slice_of_[context]);
+  const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
+  const std::span<Message> views = messages(context, step);
+  operands_.clear();
+  bool mine_waits = step.source.space != Space::kNone;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (mine_waits && peers[i].rank > plan_->schedule.rank) {
+      operands_.push_back(address(step.source, range.begin));
+      mine_waits = false;
+    }
+    operands_.push_back(views[i].data);
+  }
+  if (mine_waits) operands_.push_back(address(step.source, range.begin));
+  const ReduceKernel kernel = step.finishes ? plan_->finish : plan_->reduce;
+  kernel(address(step.target, range.begin), operands_.data(), operands_.size(), range.count(),
+         step.finishes ? plan_->divisor : 1);
+  for (size_t i = 0; i < peers.size(); ++i) channels_[peers[i].rank]->release(views[i]);
+}
+
+void Call::end_step(uint32_t context, uint32_t index) {
+  for (uint32_t i = plan_->first_successor[index]; i < plan_->first_successor[index + 1]; ++i) {
+    const uint32_t next = plan_->successors[i];
+    if (--state(context, next).waits == 0) queue_.push_back({context, next, true});
+  }
+  if (--steps_left_[context] > 0) return;
+  --slices_left_;
+  if (next_slice_ < plan_->slices) start_slice(context, next_slice_++);
+}
+
+std::string Call::describe_wait() const {
+  const Schedule& schedule = plan_->schedule;
+  const std::string call =
+      fmt::format("call {}, {} of {} bytes by {}", sequence_, name_of(schedule.collective),
+                  plan_->bytes(), plan_->choice.algorithm);
+  for (uint32_t context = 0; context < plan_->depth; ++context) {
+    for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
+      const StepState& state = states_[context * schedule.steps.size() + index];
+      if (!state.issued || state.pending == 0) continue;
+      const Step& step = schedule.steps[index];
+      const size_t first = context * schedule.peers.size() + step.first_peer;
+      for (uint32_t i = 0; i < step.peer_count; ++i) {
+        if (messages_[first + i].ended) continue;
+        const ElementRange range = plan_->elements(step, slice_of_[context]);
+        return fmt::format(
+            "{}: slice {} of {}, step {} waits {} rank {} ({} bytes)", call, slice_of_[context],
+            plan_->slices, index, step.kind == StepKind::kSend ? "to send to" : "for",
+            schedule.peers[step.first_peer + i].rank, range.count() * plan_->element_size());
+      }
+    }
+  }
+  return call;
+}
+
+}  // namespace unisono

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Call: one running all-reduce of one rank. Runs a plan's steps as their edges and messages allow.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "execute/plan.h"
+#include "transport/transport.h"
+
+namespace unisono {
+
+// Made once per plan and used again: begin() allocates nothing. One thread at a time.
+class Call {
+ public:
+  // `channels` is indexed by rank (mine is null) and outlives the call.
+  Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels);
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Precondition: never begun, or finished without failure.
+  void begin(uint32_t sequence, const void* input, void* output);
+  // Runs all that can run now; returns without waiting. Called after a transport has progressed.
+  void advance();
+
+  bool finished() const { return slices_left_ == 0; }
+  bool failed() const { return !status_.ok(); }
+  const Status& status() const { return status_; }
+  bool wants_to_advance() const { return !queue_.empty(); }
+
+  const Plan& plan() const { return *plan_; }
+  uint32_t sequence() const { return sequence_; }
+  // "call 7, all_reduce of 4096 bytes by ring: step 3 waits for 512 bytes from rank 2"
+  std::string describe_wait() const;
+
+ private:
+  struct Message : ViewCompletion {
+    Call* call = nullptr;
+    uint32_t context = 0;
+    uint32_t step = 0;
+    bool ended = false;
+  };
+  struct StepState {
+    uint32_t waits;    // edges that have not been met
+    uint32_t pending;  // messages that have not ended
+    bool issued;
+  };
+  // A thing to do: issue a step, or finish one whose messages have all ended.
+  struct Task {
+    uint32_t context;
+    uint32_t step;
+    bool issue;
+  };
+
+  static void on_done(Completion& completion, Status status);
+
+  void start_slice(uint32_t context, size_t slice);
+  void issue(uint32_t context, uint32_t step);
+  void finish(uint32_t context, uint32_t step);
+  void fold(uint32_t context, const Step& step);
+  void end_step(uint32_t context, uint32_t step);
+
+  StepState& state(uint32_t context, uint32_t step) {
+    return states_[context * plan_->schedule.steps.size() + step];
+  }
+  std::span<Message> messages(uint32_t context, const Step& step) {
+    return std::span(messages_).subspan(context * plan_->schedule.peers.size() + step.first_peer,
+                                        step.peer_count);
+  }
+  std::byte* address(Place place, size_t element) const;
+
+  const std::shared_ptr<const Plan> plan_;
+  const std::span<Channel* const> channels_;
+  uint32_t sequence_ = 0;
+  const std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  size_t next_slice_ = 0;
+  size_t slices_left_ = 0;
+  Status status_;
+  std::vector<size_t> slice_of_;       // per context
+  std::vector<uint32_t> steps_left_;   // per context
+  std::vector<StepState> states_;      // contexts × steps
+  std::vector<Message> messages_;      // contexts × peers of all steps
+  std::vector<Task> queue_;            // a stack; room for every step of every context
+  std::vector<const void*> operands_;  // of one fold
+};
+
+}  // namespace unisono

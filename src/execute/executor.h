@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executor: moves transports and running calls on, and waits without wasting a CPU that others
+// need.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "execute/call.h"
+#include "transport/transport.h"
+
+namespace unisono {
+
+// How a waiter passes the time, in this order; then it sleeps in the kernel.
+struct WaitPolicy {
+  int spins = 0;   // polls with a CPU pause between them
+  int yields = 0;  // polls with sched_yield between them
+};
+
+// `ranks` ranks of this host share `cpus` CPUs.
+WaitPolicy wait_policy(int ranks, int cpus);
+
+// One thread at a time, but for request_abort().
+class Executor {
+ public:
+  Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy);
+  ~Executor();
+
+  // The call stays in place until it has finished, or the executor has failed.
+  void start(Call& call, uint32_t sequence, const void* input, void* output);
+  // Moves everything on once; whether anything happened. No waiting.
+  bool progress();
+  // Until the call has finished. Errors: the call's, kTimeout with who was waited for, kAborted.
+  // After an error the executor has failed: no peer touches a buffer any more, and every later call
+  // fails alike.
+  Status wait(Call& call, std::chrono::nanoseconds timeout);
+  // One nap of at most `longest`, during which arrivals wake it.
+  void sleep(std::chrono::nanoseconds longest);
+
+  // ok, or why nothing works any more.
+  const Status& failure() const { return failure_; }
+  void fail(Status cause);
+  bool idle() const { return running_.empty(); }
+
+  // From any thread: the waiter fails with kAborted within milliseconds.
+  void request_abort() { abort_requested_.store(true, std::memory_order_relaxed); }
+  // ok, or the failure; makes a requested abort come true.
+  const Status& check();
+
+ private:
+  std::vector<std::unique_ptr<Transport>> transports_;
+  const WaitPolicy policy_;
+  std::vector<Call*> running_;
+  Status failure_;
+  std::atomic<bool> abort_requested_ = false;
+};
+
+}  // namespace unisono

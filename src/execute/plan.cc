@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "execute/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace unisono {
+namespace {
+
+constexpr size_t ceil_div(size_t a, size_t b) {
+  return a / b + (a % b != 0);
+}
+
+// FNV-1a, of a text so that the fields cannot run into each other.
+uint32_t hash(std::string_view text) {
+  uint32_t value = 2166136261u;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 16777619u;
+  return value;
+}
+
+uint32_t signature_of(const PlanRequest& r, size_t slices) {
+  std::string parameters;
+  for (const auto& [name, value] : r.shape.parameters.entries())
+    parameters += fmt::format("{}={},", name, value);
+  return hash(fmt::format("{} {} {} {} root={} servers={} {}({}) {} slices={}",
+                          name_of(r.shape.collective), r.count, name_of(r.type), name_of(r.op),
+                          r.shape.root, fmt::join(r.shape.servers, ","), r.choice.algorithm,
+                          parameters, r.choice.codec, slices));
+}
+
+void invert_edges(Plan& plan) {
+  const Schedule& s = plan.schedule;
+  plan.first_successor.assign(s.steps.size() + 1, 0);
+  for (const uint32_t before : s.after) ++plan.first_successor[before + 1];
+  for (size_t i = 0; i < s.steps.size(); ++i)
+    plan.first_successor[i + 1] += plan.first_successor[i];
+  plan.successors.resize(s.after.size());
+  std::vector<uint32_t> next(plan.first_successor.begin(), plan.first_successor.end() - 1);
+  for (uint32_t step = 0; step < s.steps.size(); ++step)
+    for (const uint32_t before : s.after_of(s.steps[step])) plan.successors[next[before]++] = step;
+}
+
+}  // namespace
+
+ElementRange Plan::elements(const Step& step, size_t slice) const {
+  const ElementRange whole =
+      elements_of({static_cast<uint32_t>(slice), 1}, static_cast<uint32_t>(slices), count);
+  const ElementRange part = elements_of(step.chunks, schedule.chunks, whole.count());
+  return {whole.begin + part.begin, whole.begin + part.end};
+}
+
+uint64_t Plan::wire_bytes() const {
+  uint64_t elements_sent = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.kind != StepKind::kSend) continue;
+    for (size_t slice = 0; slice < slices; ++slice)
+      elements_sent += elements(step, slice).count() * step.peer_count;
+  }
+  return elements_sent * element_size();
+}
+
+Plan make_plan(const PlanRequest& request) {
+  Plan plan;
+  plan.schedule = request.algorithm->build(request.shape);
+  plan.choice = request.choice;
+  plan.reason = request.reason;
+  plan.count = request.count;
+  plan.type = request.type;
+  plan.op = request.op;
+  const size_t chunk_bytes = ceil_div(request.count, plan.schedule.chunks) * size_of(request.type);
+  plan.slices = request.count == 0
+                    ? 0
+                    : std::clamp<size_t>(ceil_div(chunk_bytes, request.slice_bytes), 1, 1u << 30);
+  plan.depth = std::clamp<size_t>(plan.slices, 1, static_cast<size_t>(request.choice.depth));
+  plan.signature = signature_of(request, plan.slices);
+  plan.divisor =
+      request.op == ReduceOp::kAvg ? static_cast<uint32_t>(request.shape.contributors()) : 1;
+  plan.reduce =
+      reduce_kernel(request.type, request.op == ReduceOp::kAvg ? ReduceOp::kSum : request.op);
+  plan.finish = reduce_kernel(request.type, request.op);
+  invert_edges(plan);
+  return plan;
+}
+
+}  // namespace unisono

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan: a schedule made ready to run for one count, type and op. Immutable; calls of the same shape
+// share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "kernels/reduce.h"
+#include "schedule/algorithm.h"
+#include "schedule/schedule.h"
+
+namespace unisono {
+
+struct Plan {
+  Schedule schedule;
+  Choice choice;
+  std::string reason;  // why this choice
+  size_t count = 0;    // elements of the user's vector
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  size_t slices = 1;       // the vector is cut into that many; 0 when it is empty
+  size_t depth = 1;        // slices in flight, 1 … slices
+  uint32_t signature = 0;  // hash of all that ranks must agree on
+  uint32_t divisor = 1;    // for the step that finishes an avg
+  ReduceKernel reduce = nullptr;
+  ReduceKernel finish = nullptr;          // the same, dividing
+  std::vector<uint32_t> first_successor;  // steps + 1 entries into successors
+  std::vector<uint32_t> successors;       // the inverse of Schedule::after
+
+  size_t element_size() const { return size_of(type); }
+  size_t bytes() const { return count * element_size(); }
+  // Elements of the user's vector that a step touches in a slice.
+  ElementRange elements(const Step& step, size_t slice) const;
+  // Payload that this rank sends in the whole call.
+  uint64_t wire_bytes() const;
+};
+
+struct PlanRequest {
+  const Algorithm* algorithm;
+  Choice choice;  // depth resolved
+  std::string reason;
+  Shape shape;
+  size_t count;
+  DataType type;
+  ReduceOp op;
+  size_t slice_bytes;  // longest piece of a chunk that moves as one message
+};
+
+// Precondition: the algorithm supports the shape.
+Plan make_plan(const PlanRequest& request);
+
+}  // namespace unisono

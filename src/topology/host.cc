@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "topology/host.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "base/text.h"
+
+namespace unisono {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// cgroup v2 path of this process, from "0::/path"; empty when there is none.
+std::string cgroup_path() {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("0::")) return line.substr(3);
+  return {};
+}
+
+}  // namespace
+
+std::string host_identity() {
+  const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  if (!boot.empty()) return boot;
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::vector<int> allowed_cpus() {
+  // The kernel may know more CPUs than cpu_set_t holds.
+  for (int capacity = CPU_SETSIZE; capacity <= (1 << 20); capacity *= 2) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(capacity));
+    const size_t size = CPU_ALLOC_SIZE(static_cast<size_t>(capacity));
+    std::vector<int> cpus;
+    if (sched_getaffinity(0, size, set) == 0) {
+      for (int cpu = 0; cpu < capacity; ++cpu)
+        if (CPU_ISSET_S(static_cast<size_t>(cpu), size, set)) cpus.push_back(cpu);
+    }
+    CPU_FREE(set);
+    if (!cpus.empty()) return cpus;
+  }
+  return {0};
+}
+
+double cpu_quota() {
+  double quota = 1e9;
+  // A limit holds for the group and everything below it.
+  for (std::string path = cgroup_path(); !path.empty();) {
+    const std::string line = first_line("/sys/fs/cgroup" + path + "/cpu.max");
+    const auto parts = split(line, ' ');
+    const auto limit = parse_integer(parts[0]);
+    const auto period = parts.size() == 2 ? parse_integer(parts[1]) : std::nullopt;
+    if (limit && period && *period > 0)
+      quota = std::min(quota, static_cast<double>(*limit) / static_cast<double>(*period));
+    if (path == "/") break;
+    path.resize(std::max<size_t>(path.rfind('/'), 1));
+  }
+  return quota;
+}
+
+int usable_cpus(std::span<const std::vector<int>> masks, double quota) {
+  std::set<int> cpus;
+  for (const std::vector<int>& mask : masks) cpus.insert(mask.begin(), mask.end());
+  return std::max(1, static_cast<int>(std::min(static_cast<double>(cpus.size()), quota)));
+}
+
+}  // namespace unisono

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rank knows of the host that it runs on: which one it is, and which CPUs it may really use.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace unisono {
+
+// Equal for two processes if and only if one kernel runs both. Not the hostname: containers share
+// it.
+std::string host_identity();
+
+// CPUs of this thread's affinity mask, ascending. Never empty.
+std::vector<int> allowed_cpus();
+
+// What the cgroup's quota grants, in CPUs; a large number when there is no quota.
+double cpu_quota();
+
+// CPUs that ranks with these masks can use together: the size of their union, at most `quota`.
+int usable_cpus(std::span<const std::vector<int>> masks, double quota);
+
+}  // namespace unisono
