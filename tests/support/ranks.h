@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks for tests: threads of this process, or forked processes.
+#pragma once
+
+#include <functional>
+
+#include "communicator/communicator.h"
+
+namespace unisono::testing {
+
+struct RankOptions {
+  Settings settings = {};
+  CommunicatorOptions communicator = {};
+};
+
+// Runs `body` on `size` ranks as threads, each with its own communicator; ends when all have ended.
+// Failures are the body's own expectations; a communicator that cannot be created fails the test.
+void run_threads(int size, const std::function<void(Communicator&)>& body,
+                 const RankOptions& options = {});
+
+// The same with forked processes over the local bootstrap. `body` returns a process exit status: 0 is good.
+// Returns the wait statuses of all ranks, in rank order.
+std::vector<int> run_processes(int size, const std::function<int(Communicator&)>& body,
+                               const RankOptions& options = {});
+
+}  // namespace unisono::testing
