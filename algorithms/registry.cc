@@ -3,8 +3,17 @@
 #include "algorithms/registry.h"
 
 // In the order in which they are listed. `ring` stands for `const Algorithm ring_row` in ring.cc.
+// clang-format off
 #define UNISONO_ALGORITHM_ROWS(row) \
-  row(ring)
+  row(naive_ps)                     \
+  row(sharded_ps)                   \
+  row(pairwise)                     \
+  row(ring)                         \
+  row(double_binary_tree)           \
+  row(one_shot)                     \
+  row(recursive_doubling)           \
+  row(halving_doubling)
+// clang-format on
 
 namespace unisono {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algorithm: a row of the algorithm table, and Choice: an algorithm with its parameters, codec and depth.
+// Algorithm: a row of the algorithm table, and Choice: an algorithm with its parameters, codec and
+// depth.
 #pragma once
 
 #include <span>
@@ -32,20 +33,26 @@ struct Algorithm {
 
 using AlgorithmTable = std::span<const Algorithm* const>;
 
-// What runs a call. Text form: `sharded_ps(window=2) codec=fp16 depth=4`; parameters at their default,
-// codec=none and depth=0 are left out when printed.
+// What runs a call. Text form: `sharded_ps(window=2) codec=fp16 depth=4`; parameters at their
+// default, codec=none and depth=0 are left out when printed.
 struct Choice {
   std::string algorithm;
-  Parameters parameters;      // as given; resolved against the row by parse_choice
+  Parameters parameters;
   std::string codec = "none";
-  int depth = 0;              // slices in flight; 0: the executor's default
+  int depth = 0;  // slices in flight; 0: the executor's default
 
   bool operator==(const Choice&) const = default;
 };
 
-// Parses the text form. Errors: unknown algorithm, parameter, key (with the nearest known name), a value
-// out of range. `algorithms` is the table to look names up in.
+// Parses the text form; parameters come back resolved. Errors: an unknown algorithm, parameter or
+// key (with the nearest known name), something given twice, a value out of range. `algorithms` is
+// the table to look names up in; whether the codec exists is for the codec table to say.
+// parse_choice(to_string(x)) == x for every x that parse_choice returned.
 Result<Choice> parse_choice(std::string_view text, AlgorithmTable algorithms);
 std::string to_string(const Choice& choice, AlgorithmTable algorithms);
+
+// Every parameter that the row declares, in its order: as given, else the default. What
+// Shape::parameters must hold. Errors as parse_choice.
+Result<Parameters> resolve_parameters(const Algorithm& algorithm, const Parameters& given);
 
 }  // namespace unisono
