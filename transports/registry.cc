@@ -3,10 +3,15 @@
 
 #include <vector>
 
+#include "transports/host_memory/transport.h"
+
 namespace unisono {
 
 std::span<const TransportRow> transports() {
-  static const std::vector<TransportRow> kTable = {};
+  static const std::vector<TransportRow> kTable = {
+      {"host_memory", "ranks of one host, as processes or threads, through shared memory",
+       create_host_memory},
+  };
   return kTable;
 }
 

@@ -5,6 +5,7 @@
 // blocks except in connect(), sleep() and abort(), each bounded.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -37,13 +38,38 @@ struct Key {
 // It may post again, but must not call progress().
 struct Completion {
   void (*done)(Completion& self, Status status) = nullptr;
+
+  // The transport's own from the post until `done`, so that a post needs no allocation.
+  struct Post {
+    Completion* next = nullptr;
+    Key key{};
+    void* data = nullptr;
+    size_t bytes = 0;
+    size_t moved = 0;  // bytes already on their way
+    bool is_view = false;
+  };
+  Post post = {};
 };
 
-// A message read in place. `data` is valid from a successful `done` until release().
+// A message that a thread lends to another: who reads it and who withdraws it agree through one word.
+enum LentState : uint32_t { kLentOffered, kLentReading, kLentReturned, kLentWithdrawn };
+
+// A message read in place, from a successful `done` until release(). Call start_reading() first; `data`
+// is fixed from then on (before, progress() may still move it).
 struct ViewCompletion : Completion {
   const void* data = nullptr;
-  void* handle = nullptr;  // the channel's own
+  void* handle = nullptr;                 // the channel's own
+  std::atomic<uint32_t>* lent = nullptr;  // LentState, where `data` is the sender's own buffer
 };
+
+// False: the sender has withdrawn the message by aborting, and `data` must not be read; only release()
+// remains. An abort of the sender waits from here until release(), so read at once.
+inline bool start_reading(ViewCompletion& view) {
+  if (view.lent == nullptr) return true;
+  uint32_t state = kLentOffered;
+  return view.lent->compare_exchange_strong(state, kLentReading, std::memory_order_acq_rel) ||
+         state == kLentReading;
+}
 
 // The path to one peer. Reliable; never blocks.
 class Channel {
@@ -54,8 +80,7 @@ class Channel {
   virtual void post_send(const Key& key, const void* data, size_t bytes, Completion& completion) = 0;
   // Straight into `data`. A message of another length ends both posts with kMismatch.
   virtual void post_recv(const Key& key, void* data, size_t bytes, Completion& completion) = 0;
-  // The channel owns the landing memory: the peer's own, or a buffer. At least the views that one
-  // slice in flight needs may be held at once; more wait inside the channel.
+  // The channel owns the landing memory: the peer's own, or a buffer. Any number may be held at once.
   virtual void post_view(const Key& key, size_t bytes, ViewCompletion& completion) = 0;
   virtual void release(ViewCompletion& view) = 0;
 };
@@ -86,7 +111,8 @@ class Transport {
   // dead peers are noticed, so a waiter calls it from time to time even when it does not want to sleep
   // (longest = 0).
   virtual void sleep(std::chrono::nanoseconds longest) = 0;
-  // Ends all posts with kAborted. After it returns no peer reads or writes memory handed to a post.
+  // Ends all posts with kAborted. After it returns no peer reads or writes memory handed to a post, and
+  // views that I hold must not be read (release() does nothing).
   // Local and bounded: does not wait for a peer's cooperation.
   virtual void abort() = 0;
 };

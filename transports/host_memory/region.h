@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Region: a rank's shared memory as its owner has it, and PeerRegion: a peer's as I see it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/deadline.h"
+#include "transports/host_memory/layout.h"
+
+namespace unisono::host_memory {
+
+// Owns a file descriptor; -1 is none.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int release() {
+    const int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+
+ private:
+  int fd_;
+};
+
+// Owns a shared mapping of a whole memory file.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  Status map(int fd, size_t bytes);
+  std::byte* data() const { return data_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// An anonymous memory file, wholly backed before use, so that no access can fault. Thread peers of
+// the owner share it (and with it the records of what was lent to them) and may outlive the owner.
+class Region {
+ public:
+  // `peers`: the ranks that get a pair block, in the order of the blocks.
+  // Errors: kOutOfResources with need and have; kSystem.
+  static Result<std::shared_ptr<Region>> create(std::vector<int> peers, uint64_t staging_bytes);
+
+  int file() const { return file_.get(); }
+  std::byte* data() const { return mapping_.data(); }
+  RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(mapping_.data()); }
+  const Geometry& geometry() const { return geometry_; }
+  uint32_t index_of(int peer) const;  // the block of that peer; precondition: it has one
+  Pair pair(int peer) const { return Pair(data(), geometry_, index_of(peer)); }
+
+  // Records of lent messages; the owner's thread only. A withdrawn one is never used again.
+  Lent* new_lent();
+  void recycle(Lent* lent);
+
+ private:
+  Descriptor file_;
+  Mapping mapping_;
+  Geometry geometry_;
+  std::vector<int> peers_;
+  std::deque<Lent> lent_;
+  Lent* free_lent_ = nullptr;
+};
+
+// A peer's region: the owner's own memory (threads), or a mapping of mine.
+struct PeerRegion {
+  std::shared_ptr<Region> same_process;
+  Mapping mapping;
+  uint32_t index = 0;  // of my block in it
+  int pid = 0;
+  Descriptor process;  // pidfd; none for threads
+
+  std::byte* data() const { return same_process ? same_process->data() : mapping.data(); }
+  RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(data()); }
+  Pair pair() const { return Pair(data(), header().geometry, index); }
+};
+
+// Where threads of one process find each other's regions, by random ids. Thread-safe.
+void announce(uint64_t id, const std::shared_ptr<Region>& region);
+// Takes a share of it; null when the deadline has passed.
+std::shared_ptr<Region> await_region(uint64_t id, Deadline deadline);
+// Until so many threads have taken their share: from then on its owner may leave. False: too late.
+bool await_takers(uint64_t id, int takers, Deadline deadline);
+void withdraw(uint64_t id);
+
+}  // namespace unisono::host_memory

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connects the ranks of a host and turns their channels.
+#include "transports/host_memory/transport.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cassert>
+#include <optional>
+#include <vector>
+
+#include "transports/host_memory/channel.h"
+#include "transports/host_memory/doorbell.h"
+#include "transports/host_memory/handshake.h"
+
+namespace unisono {
+namespace host_memory {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+// Death rings no bell, so nobody sleeps longer than this without looking; and busy ranks, whose
+// sleeps are cut short by news, look at every so many sleeps.
+constexpr nanoseconds kLongestSleep = milliseconds(100);
+constexpr int kSleepsPerLook = 16;
+
+class HostMemory final : public Transport {
+ public:
+  HostMemory(const TransportContext& context, const Address& address, Handshake handshake)
+      : rank_(context.rank),
+        job_token_(context.job_token),
+        staging_bytes_(static_cast<uint64_t>(context.settings->integer(Setting::kStagingBytes))),
+        address_(address),
+        handshake_(std::move(handshake)),
+        channels_(static_cast<size_t>(context.size)) {}
+
+  ~HostMemory() override { abort(); }
+
+  std::string address() const override { return address_.bytes(); }
+
+  Status reach(std::string_view peer_address) const override {
+    const Result<Address> peer = Address::parse(peer_address);
+    return peer.ok() ? address_.reaches(*peer) : peer.status();
+  }
+
+  Status connect(std::span<const PeerAddress> peers, Deadline deadline) override;
+
+  Channel& channel(int peer) override {
+    assert(channels_[static_cast<size_t>(peer)] != nullptr);
+    return *channels_[static_cast<size_t>(peer)];
+  }
+
+  int progress() override {
+    int ended = 0;
+    for (HostChannel* const channel : connected_)
+      if (channel->has_news()) ended += channel->progress();
+    return ended;
+  }
+
+  void sleep(nanoseconds longest) override;
+  void abort() override;
+
+ private:
+  void open(int peer, std::unique_ptr<PeerRegion> region);
+  Status connect_threads(const std::map<int, Address>& peers, Deadline deadline);
+  bool has_news() const {
+    return std::ranges::any_of(connected_,
+                               [](const HostChannel* each) { return each->has_news(); });
+  }
+  void look_for_dead();
+
+  const int rank_;
+  const std::string job_token_;
+  const uint64_t staging_bytes_;
+  const Address address_;
+  std::optional<Handshake> handshake_;                  // until connected
+  std::shared_ptr<Region> region_;                      // from connect()
+  std::vector<std::unique_ptr<HostChannel>> channels_;  // by rank; null where there is none
+  std::vector<HostChannel*> connected_;
+  std::vector<pollfd> processes_;  // pidfds of the living, and whose they are
+  std::vector<HostChannel*> process_channels_;
+  int sleeps_until_look_ = 0;
+};
+
+Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline) {
+  assert(region_ == nullptr && handshake_.has_value());
+  std::map<int, Address> threads, processes;
+  std::vector<int> ranks;
+  for (const PeerAddress& each : peers) {
+    const Result<Address> peer = Address::parse(each.address);
+    if (!peer.ok()) return peer.status().in(fmt::format("rank {}", each.rank));
+    UNISONO_RETURN_IF_ERROR(address_.reaches(*peer).in(fmt::format("rank {}", each.rank)));
+    (address_.same_process(*peer) ? threads : processes)[each.rank] = *peer;
+    ranks.push_back(each.rank);
+  }
+  std::ranges::sort(ranks);
+  Result<std::shared_ptr<Region>> region = Region::create(ranks, staging_bytes_);
+  if (!region.ok()) return region.status();
+  region_ = region.take();
+
+  announce(address_.id, region_);  // first: threads need not wait for my processes
+  auto found = handshake_->exchange(rank_, job_token_, *region_, processes, deadline);
+  const Status status = found.ok() ? connect_threads(threads, deadline) : found.status();
+  withdraw(address_.id);
+  UNISONO_RETURN_IF_ERROR(status);
+  for (auto& [peer, peer_region] : *found) open(peer, std::move(peer_region));
+  handshake_.reset();
+  std::ranges::sort(connected_, {}, [](const HostChannel* each) { return each->peer(); });
+  return Status();
+}
+
+Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline deadline) {
+  std::vector<int> missing;
+  for (const auto& [peer, address] : peers) {
+    auto region = std::make_unique<PeerRegion>();
+    region->same_process = await_region(address.id, deadline);
+    if (region->same_process == nullptr) {
+      missing.push_back(peer);
+      continue;
+    }
+    region->index = region->same_process->index_of(rank_);
+    open(peer, std::move(region));
+  }
+  if (missing.empty() && await_takers(address_.id, static_cast<int>(peers.size()), deadline))
+    return Status();
+  return Status(StatusCode::kTimeout,
+                missing.empty()
+                    ? std::string("host_memory: some ranks did not connect before the deadline")
+                    : fmt::format("host_memory: no connection with rank{} {} before the deadline",
+                                  missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+}
+
+void HostMemory::open(int peer, std::unique_ptr<PeerRegion> region) {
+  const int process = region->process.get();
+  auto channel = std::make_unique<HostChannel>(*region_, rank_, peer, std::move(region));
+  connected_.push_back(channel.get());
+  if (process >= 0) {
+    processes_.push_back({process, POLLIN, 0});
+    process_channels_.push_back(channel.get());
+  }
+  channels_[static_cast<size_t>(peer)] = std::move(channel);
+}
+
+void HostMemory::sleep(nanoseconds longest) {
+  if (region_ == nullptr) return;
+  if (longest <= nanoseconds(0) || --sleeps_until_look_ <= 0) {
+    look_for_dead();
+    sleeps_until_look_ = kSleepsPerLook;
+    if (longest <= nanoseconds(0)) return;
+  }
+  std::atomic<uint32_t>& asleep = region_->header().asleep;
+  asleep.store(1, std::memory_order_seq_cst);
+  if (!has_news()) {
+    futex_wait(asleep, 1, std::min(longest, kLongestSleep));
+    if (asleep.load(std::memory_order_relaxed) == 1) sleeps_until_look_ = 0;  // nobody rang
+  }
+  asleep.store(0, std::memory_order_relaxed);
+}
+
+void HostMemory::look_for_dead() {
+  if (processes_.empty()) return;
+  if (poll(processes_.data(), processes_.size(), 0) <= 0) return;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    if (processes_[i].revents == 0) continue;
+    processes_[i].fd = -1;  // poll() passes over it from now on
+    process_channels_[i]->peer_died();
+  }
+}
+
+void HostMemory::abort() {
+  handshake_.reset();
+  for (HostChannel* const channel : connected_) channel->abort();
+}
+
+}  // namespace
+}  // namespace host_memory
+
+Result<std::unique_ptr<Transport>> create_host_memory(const TransportContext& context) {
+  const Result<host_memory::Address> address = host_memory::Address::mine();
+  if (!address.ok()) return address.status();
+  Result<host_memory::Handshake> handshake = host_memory::Handshake::listen(*address);
+  if (!handshake.ok()) return handshake.status();
+  return std::unique_ptr<Transport>(
+      std::make_unique<host_memory::HostMemory>(context, *address, handshake.take()));
+}
+
+}  // namespace unisono
