@@ -24,7 +24,7 @@ struct AllReduceCall {
   size_t count = 0;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  std::optional<Choice> choice;  // what must run it; empty: settings, then the selection table
+  std::optional<Choice> choice = {};  // what must run it; empty: settings, then the selection table
 };
 
 // What ran, or would run, a call, and what it costs this rank.

@@ -37,7 +37,7 @@ using AlgorithmTable = std::span<const Algorithm* const>;
 // default, codec=none and depth=0 are left out when printed.
 struct Choice {
   std::string algorithm;
-  Parameters parameters;
+  Parameters parameters = {};
   std::string codec = "none";
   int depth = 0;  // slices in flight; 0: the executor's default
 
