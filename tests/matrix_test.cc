@@ -2,6 +2,8 @@
 // Every algorithm × type × op × in place or not × aligned or not × count, on every rank.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "algorithms/registry.h"
@@ -38,12 +40,18 @@ class Buffer {
   size_t bytes_, skew_;
 };
 
+// Problems are costly to make and serve every count: one of each kind for each thread.
+const Problem& problem_of(InputSet set, DataType type, ReduceOp op, int ranks, int rank) {
+  thread_local std::map<std::tuple<InputSet, DataType, ReduceOp, int, int>, Problem> problems;
+  return problems.try_emplace({set, type, op, ranks, rank}, set, type, op, ranks, rank).first->second;
+}
+
 void run_case(Communicator& communicator, const Choice& choice, const Case& c, InputSet set) {
   SCOPED_TRACE(::testing::Message() << choice.algorithm << " rank " << communicator.rank() << " of "
                                     << communicator.size() << " " << name_of(c.type) << " "
                                     << name_of(c.op) << " count " << c.count << " in_place " << c.in_place
                                     << " aligned " << c.aligned << " " << name_of(set));
-  const Problem problem(set, c.type, c.op, communicator.size(), communicator.rank());
+  const Problem& problem = problem_of(set, c.type, c.op, communicator.size(), communicator.rank());
   const size_t bytes = c.count * size_of(c.type);
   Buffer input(bytes, c.aligned), output(bytes, c.aligned);
   Buffer& from = c.in_place ? output : input;

@@ -51,10 +51,15 @@ void Call::start_slice(uint32_t context, size_t slice) {
   steps_left_[context] = static_cast<uint32_t>(schedule.steps.size());
   // Backwards, since the queue is a stack: the first step of the program runs first.
   for (auto step = static_cast<uint32_t>(schedule.steps.size()); step-- > 0;) {
-    const uint32_t waits = schedule.steps[step].after_count;
-    state(context, step) = {waits, 0, false};
-    if (waits == 0) queue_.push_back({context, step, true});
+    state(context, step) = {plan_->waits[step], false};
+    if (plan_->waits[step].to_post == 0) queue_.push_back({context, step, true});
   }
+}
+
+// One of the waits in `left` is over for `by`; at the last one, `task` can be done.
+void Call::meet(uint32_t& left, uint32_t by, Task task) {
+  left -= by;
+  if (left == 0) queue_.push_back(task);
 }
 
 void Call::advance() {
@@ -77,23 +82,20 @@ std::byte* Call::address(Place place, size_t element) const {
 
 void Call::issue(uint32_t context, uint32_t index) {
   const Step& step = plan_->schedule.steps[index];
+  StepState& mine = state(context, index);
+  mine.posted = true;
+  if (step.peer_count == 0) return finish(context, index);
   const ElementRange range = plan_->elements(step, slice_of_[context]);
   const size_t bytes = range.count() * plan_->element_size();
   // An empty chunk moves nothing; all ranks see the same geometry.
-  if (bytes == 0 || step.peer_count == 0) {
-    if (bytes != 0 && address(step.source, 0) != address(step.target, 0))
-      std::memcpy(address(step.target, range.begin), address(step.source, range.begin), bytes);
-    return end_step(context, index);
-  }
-  state(context, index).pending = step.peer_count;
-  state(context, index).issued = true;
+  if (bytes == 0) return meet(mine.left.to_end, step.peer_count, {context, index, false});
   const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
   const std::span<Message> posts = messages(context, step);
+  for (Message& post : posts) post.ended = false;
   for (size_t i = 0; i < peers.size() && !failed(); ++i) {
     Channel& channel = *channels_[peers[i].rank];
     const Key key{sequence_, peers[i].message, static_cast<uint32_t>(slice_of_[context]),
                   plan_->signature};
-    posts[i].ended = false;
     switch (step.kind) {
       case StepKind::kSend:
         channel.post_send(key, address(step.source, range.begin), bytes, posts[i]);
@@ -114,18 +116,34 @@ void Call::on_done(Completion& completion, Status status) {
   auto& message = static_cast<Message&>(completion);
   Call& call = *message.call;
   message.ended = true;
-  if (!status.ok()) {
-    if (!call.failed()) call.status_ = std::move(status);
-    return;
+  if (status.ok()) {
+    call.meet(call.state(message.context, message.step).left.to_end, 1,
+              {message.context, message.step, false});
+  } else if (!call.failed()) {
+    call.status_ = std::move(status);
   }
-  if (--call.state(message.context, message.step).pending == 0)
-    call.queue_.push_back({message.context, message.step, false});
 }
 
+// Everything that the step waits for is over: do its work on memory, and free its successors.
 void Call::finish(uint32_t context, uint32_t index) {
-  const Step& step = plan_->schedule.steps[index];
-  if (step.kind == StepKind::kRecvReduce) fold(context, step);
-  end_step(context, index);
+  const Schedule& schedule = plan_->schedule;
+  const Step& step = schedule.steps[index];
+  const ElementRange range = plan_->elements(step, slice_of_[context]);
+  if (range.count() > 0 && step.kind == StepKind::kRecvReduce) {
+    fold(context, step);
+  } else if (step.kind == StepKind::kCopy && address(step.source, 0) != address(step.target, 0)) {
+    std::memcpy(address(step.target, range.begin), address(step.source, range.begin),
+                range.count() * plan_->element_size());
+  }
+  for (uint32_t i = plan_->first_successor[index]; i < plan_->first_successor[index + 1]; ++i) {
+    const uint32_t next = plan_->successors[i];
+    const bool delays_end = plan_->delays_only_the_end(step, schedule.steps[next]);
+    Plan::Waits& left = state(context, next).left;
+    meet(delays_end ? left.to_end : left.to_post, 1, {context, next, !delays_end});
+  }
+  if (--steps_left_[context] > 0) return;
+  --slices_left_;
+  if (next_slice_ < plan_->slices) start_slice(context, next_slice_++);
 }
 
 void Call::fold(uint32_t context, const Step& step) {
@@ -148,16 +166,6 @@ void Call::fold(uint32_t context, const Step& step) {
   for (size_t i = 0; i < peers.size(); ++i) channels_[peers[i].rank]->release(views[i]);
 }
 
-void Call::end_step(uint32_t context, uint32_t index) {
-  for (uint32_t i = plan_->first_successor[index]; i < plan_->first_successor[index + 1]; ++i) {
-    const uint32_t next = plan_->successors[i];
-    if (--state(context, next).waits == 0) queue_.push_back({context, next, true});
-  }
-  if (--steps_left_[context] > 0) return;
-  --slices_left_;
-  if (next_slice_ < plan_->slices) start_slice(context, next_slice_++);
-}
-
 std::string Call::describe_wait() const {
   const Schedule& schedule = plan_->schedule;
   const std::string call =
@@ -166,7 +174,7 @@ std::string Call::describe_wait() const {
   for (uint32_t context = 0; context < plan_->depth; ++context) {
     for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
       const StepState& state = states_[context * schedule.steps.size() + index];
-      if (!state.issued || state.pending == 0) continue;
+      if (!state.posted || state.left.to_end == 0) continue;
       const Step& step = schedule.steps[index];
       const size_t first = context * schedule.peers.size() + step.first_peer;
       for (uint32_t i = 0; i < step.peer_count; ++i) {

@@ -45,11 +45,10 @@ class Call {
     bool ended = false;
   };
   struct StepState {
-    uint32_t waits;    // edges that have not been met
-    uint32_t pending;  // messages that have not ended
-    bool issued;
+    Plan::Waits left;
+    bool posted;
   };
-  // A thing to do: issue a step, or finish one whose messages have all ended.
+  // A thing to do: issue a step (post its messages), or finish one that waits for nothing more.
   struct Task {
     uint32_t context;
     uint32_t step;
@@ -62,7 +61,7 @@ class Call {
   void issue(uint32_t context, uint32_t step);
   void finish(uint32_t context, uint32_t step);
   void fold(uint32_t context, const Step& step);
-  void end_step(uint32_t context, uint32_t step);
+  void meet(uint32_t& left, uint32_t by, Task task);
 
   StepState& state(uint32_t context, uint32_t step) {
     return states_[context * plan_->schedule.steps.size() + step];

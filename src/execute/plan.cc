@@ -29,8 +29,13 @@ uint32_t signature_of(const PlanRequest& r, size_t slices) {
                           parameters, r.choice.codec, slices));
 }
 
-void invert_edges(Plan& plan) {
+void prepare_edges(Plan& plan) {
   const Schedule& s = plan.schedule;
+  for (const Step& step : s.steps) {
+    Plan::Waits& waits = plan.waits.emplace_back(Plan::Waits{0, step.peer_count});
+    for (const uint32_t before : s.after_of(step))
+      ++(plan.delays_only_the_end(s.steps[before], step) ? waits.to_end : waits.to_post);
+  }
   plan.first_successor.assign(s.steps.size() + 1, 0);
   for (const uint32_t before : s.after) ++plan.first_successor[before + 1];
   for (size_t i = 0; i < s.steps.size(); ++i)
@@ -79,7 +84,7 @@ Plan make_plan(const PlanRequest& request) {
   plan.reduce =
       reduce_kernel(request.type, request.op == ReduceOp::kAvg ? ReduceOp::kSum : request.op);
   plan.finish = reduce_kernel(request.type, request.op);
-  invert_edges(plan);
+  prepare_edges(plan);
   return plan;
 }
 

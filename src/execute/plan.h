@@ -30,7 +30,18 @@ struct Plan {
   ReduceKernel finish = nullptr;          // the same, dividing
   std::vector<uint32_t> first_successor;  // steps + 1 entries into successors
   std::vector<uint32_t> successors;       // the inverse of Schedule::after
+  // Per step: what must happen before its messages are posted, and then before it ends. A recv_reduce
+  // writes only when it ends, so it asks for its messages without waiting for my sends of the old value;
+  // else two ranks that exchange values would wait for each other (verify.h, rule 3).
+  struct Waits {
+    uint32_t to_post;  // edges
+    uint32_t to_end;   // edges and messages
+  };
+  std::vector<Waits> waits;
 
+  bool delays_only_the_end(const Step& before, const Step& after) const {
+    return before.kind == StepKind::kSend && after.kind == StepKind::kRecvReduce;
+  }
   size_t element_size() const { return size_of(type); }
   size_t bytes() const { return count * element_size(); }
   // Elements of the user's vector that a step touches in a slice.

@@ -43,6 +43,12 @@ int run_process(int rank, int size, const std::string& token,
 
 }  // namespace
 
+Settings impatient() {
+  Settings settings;
+  EXPECT_TRUE(settings.set("UNISONO_TIMEOUT", "20s", "options").ok());
+  return settings;
+}
+
 void run_threads(int size, const std::function<void(Communicator&)>& body, const RankOptions& options) {
   std::vector<std::unique_ptr<Bootstrap>> bootstraps = make_thread_bootstraps(size);
   std::vector<std::thread> threads;

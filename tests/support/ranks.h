@@ -8,8 +8,11 @@
 
 namespace unisono::testing {
 
+// The defaults, but for a deadline that turns a hang into a failure with a name.
+Settings impatient();
+
 struct RankOptions {
-  Settings settings = {};
+  Settings settings = impatient();
   CommunicatorOptions communicator = {};
 };
 

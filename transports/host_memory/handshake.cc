@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -175,11 +175,7 @@ class Exchange {
     std::vector<int> ranks = to_greet_;
     for (const auto& [peer, address] : peers_)
       if (!found_.contains(peer)) ranks.push_back(peer);
-    std::ranges::sort(ranks);
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return Status(StatusCode::kTimeout,
-                  fmt::format("host_memory: no connection with rank{} {} before the deadline",
-                              ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", ")));
+    return no_connection(std::move(ranks));
   }
 
  private:
@@ -256,6 +252,14 @@ class Exchange {
 
 }  // namespace
 
+Status no_connection(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return Status(StatusCode::kTimeout,
+                fmt::format("host_memory: no connection with rank{} {} before the deadline",
+                            ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", ")));
+}
+
 Result<Handshake> Handshake::listen(const Address& mine) {
   Descriptor listener = new_socket();
   if (!listener.valid()) return system_error("host_memory: cannot make a socket");
@@ -268,7 +272,7 @@ Result<Handshake> Handshake::listen(const Address& mine) {
 Result<std::map<int, std::unique_ptr<PeerRegion>>> Handshake::exchange(
     int rank, const std::string& job_token, const Region& region,
     const std::map<int, Address>& peers, Deadline deadline) {
-  const Descriptor process(pidfd_open(getpid(), 0));
+  const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!process.valid()) return system_error("host_memory: cannot watch processes (pidfd_open)");
   Exchange exchange(rank, job_token, region, process.get(), peers);
   while (!exchange.finished()) {

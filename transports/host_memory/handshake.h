@@ -5,12 +5,16 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "transports/host_memory/address.h"
 #include "transports/host_memory/region.h"
 
 namespace unisono::host_memory {
+
+// kTimeout, naming the ranks.
+Status no_connection(std::vector<int> ranks);
 
 // A rank listens from before its address is known to anyone, so connecting needs no order.
 class Handshake {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,29 +16,31 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <optional>
 
 #include "base/text.h"
 
 namespace unisono::host_memory {
 namespace {
 
-// MemAvailable of the kernel; nothing when it cannot be read. A request beyond it must not even be
-// tried: the kernel would first push everything else out.
-std::optional<uint64_t> available_memory() {
+// What a memory file may hold: MemAvailable of the kernel and the limit on file sizes. A request
+// beyond them must not even be tried: the kernel would push everything else out, or send SIGXFSZ.
+uint64_t available_memory() {
+  uint64_t available = UINT64_MAX;
   std::ifstream file("/proc/meminfo");
   std::string name, unit;
   for (uint64_t kib = 0; file >> name >> kib; std::getline(file, unit))
-    if (name == "MemAvailable:") return kib * 1024;
-  return std::nullopt;
+    if (name == "MemAvailable:") available = kib * 1024;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    available = std::min<uint64_t>(available, limit.rlim_cur);
+  return available;
 }
 
 Status shortage(uint64_t need) {
-  const auto have = available_memory();
   return Status(
       StatusCode::kOutOfResources,
       fmt::format("shared memory: need {} bytes, have {} (UNISONO_STAGING_BYTES sets the need)",
-                  format_bytes(need), have ? format_bytes(*have) : "fewer"));
+                  format_bytes(need), format_bytes(available_memory())));
 }
 
 struct Announcements {
@@ -69,7 +72,7 @@ Announcements& announcements() {
 }  // namespace
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(fd_, other.fd_);
+  Descriptor(std::move(other)).swap(*this);
   return *this;
 }
 
@@ -95,7 +98,7 @@ Result<std::shared_ptr<Region>> Region::create(std::vector<int> peers, uint64_t 
   region->peers_ = std::move(peers);
   region->geometry_ = Geometry::of(region->peers_.size(), staging_bytes);
   const uint64_t bytes = region->geometry_.region_bytes();
-  if (const auto have = available_memory(); have && *have < bytes) return shortage(bytes);
+  if (available_memory() < bytes) return shortage(bytes);
 
   region->file_ = Descriptor(memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!region->file_.valid()) return system_error("cannot create shared memory");
@@ -142,18 +145,26 @@ void announce(uint64_t id, const std::shared_ptr<Region>& region) {
   all.changed.notify_all();
 }
 
-std::shared_ptr<Region> await_region(uint64_t id, Deadline deadline) {
+std::vector<std::shared_ptr<Region>> await_regions(const std::vector<uint64_t>& ids,
+                                                   Deadline deadline) {
   Announcements& all = announcements();
-  std::shared_ptr<Region> region;
+  std::vector<std::shared_ptr<Region>> regions(ids.size());
   all.await(deadline, [&] {
-    const auto found = all.regions.find(id);
-    if (found == all.regions.end()) return false;
-    region = found->second.region;
-    ++found->second.takers;
-    return true;
+    bool complete = true;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (regions[i] != nullptr) continue;
+      const auto found = all.regions.find(ids[i]);
+      if (found == all.regions.end()) {
+        complete = false;
+        continue;
+      }
+      regions[i] = found->second.region;
+      ++found->second.takers;
+      all.changed.notify_all();
+    }
+    return complete;
   });
-  if (region != nullptr) all.changed.notify_all();
-  return region;
+  return regions;
 }
 
 bool await_takers(uint64_t id, int takers, Deadline deadline) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -22,6 +23,7 @@ class Descriptor {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  void swap(Descriptor& other) noexcept { std::swap(fd_, other.fd_); }
   int release() {
     const int fd = fd_;
     fd_ = -1;
@@ -57,6 +59,7 @@ class Region {
   static Result<std::shared_ptr<Region>> create(std::vector<int> peers, uint64_t staging_bytes);
 
   int file() const { return file_.get(); }
+  void close_file() { file_ = Descriptor(); }  // the memory stays
   std::byte* data() const { return mapping_.data(); }
   RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(mapping_.data()); }
   const Geometry& geometry() const { return geometry_; }
@@ -91,8 +94,9 @@ struct PeerRegion {
 
 // Where threads of one process find each other's regions, by random ids. Thread-safe.
 void announce(uint64_t id, const std::shared_ptr<Region>& region);
-// Takes a share of it; null when the deadline has passed.
-std::shared_ptr<Region> await_region(uint64_t id, Deadline deadline);
+// Takes a share of each as it comes; null for those that have not come by the deadline.
+std::vector<std::shared_ptr<Region>> await_regions(const std::vector<uint64_t>& ids,
+                                                   Deadline deadline);
 // Until so many threads have taken their share: from then on its owner may leave. False: too late.
 bool await_takers(uint64_t id, int takers, Deadline deadline);
 void withdraw(uint64_t id);

@@ -3,7 +3,6 @@
 #include "transports/host_memory/transport.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -108,15 +107,20 @@ Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline
   UNISONO_RETURN_IF_ERROR(status);
   for (auto& [peer, peer_region] : *found) open(peer, std::move(peer_region));
   handshake_.reset();
+  region_->close_file();
   std::ranges::sort(connected_, {}, [](const HostChannel* each) { return each->peer(); });
   return Status();
 }
 
 Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline deadline) {
+  std::vector<uint64_t> ids;
+  for (const auto& [peer, address] : peers) ids.push_back(address.id);
+  auto regions = await_regions(ids, deadline);
   std::vector<int> missing;
+  size_t next = 0;
   for (const auto& [peer, address] : peers) {
     auto region = std::make_unique<PeerRegion>();
-    region->same_process = await_region(address.id, deadline);
+    region->same_process = std::move(regions[next++]);
     if (region->same_process == nullptr) {
       missing.push_back(peer);
       continue;
@@ -124,13 +128,11 @@ Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline
     region->index = region->same_process->index_of(rank_);
     open(peer, std::move(region));
   }
-  if (missing.empty() && await_takers(address_.id, static_cast<int>(peers.size()), deadline))
-    return Status();
-  return Status(StatusCode::kTimeout,
-                missing.empty()
-                    ? std::string("host_memory: some ranks did not connect before the deadline")
-                    : fmt::format("host_memory: no connection with rank{} {} before the deadline",
-                                  missing.size() == 1 ? "" : "s", fmt::join(missing, ", ")));
+  if (!missing.empty()) return no_connection(missing);
+  // Whoever has not taken a share of my region by now has taken none of its peers', or is slow.
+  if (!await_takers(address_.id, static_cast<int>(peers.size()), deadline))
+    return Status(StatusCode::kTimeout, "host_memory: a rank did not connect before the deadline");
+  return Status();
 }
 
 void HostMemory::open(int peer, std::unique_ptr<PeerRegion> region) {
