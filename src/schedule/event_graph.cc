@@ -147,18 +147,23 @@ Finding EventGraph::explain_deadlock(const std::vector<uint32_t>& pending) const
   // Every stuck event waits for a stuck one, so this walk gets into a circle; then print it once
   // around.
   for (size_t walked = 0; walked < pending.size(); ++walked) at = waits_for[at];
-  std::string text, last;
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
   const size_t begin = at;
   do {
     const Event& event = events_[at % count];
     if (event.kind == Event::kStart || event.kind == Event::kPosted || event.kind == Event::kEnd) {
       std::string name = where(schedules_[event.rank], event.index);
-      if (name != last) text += (text.empty() ? "" : " waits for ") + name;
-      last = std::move(name);
+      if (names.empty() || names.back() != name) names.push_back(std::move(name));
     }
     at = waits_for[at];
   } while (at != begin);
-  return {Fault::kDeadlock, text + " waits for the first: no rank can go on"};
+  if (names.size() > kShown) {
+    names.resize(kShown);
+    names.push_back("…");
+  }
+  return {Fault::kDeadlock, fmt::format("{} waits for the first: no rank can go on",
+                                        fmt::join(names, " waits for "))};
 }
 
 }  // namespace unisono

@@ -45,6 +45,11 @@ class SymbolicRun {
   MaybeFinding send(const Schedule& schedule, uint32_t step);
   MaybeFinding fold(const Schedule& schedule, uint32_t step);
   MaybeFinding end(const Schedule& schedule, uint32_t step);
+  int missing_from(Id value) const {
+    int rank = 0;
+    while (!contributes_[rank] || values_.holds(value, rank)) ++rank;
+    return rank;
+  }
   Id output(const Schedule& schedule, uint32_t chunk) const {
     return cells_[schedule.rank][cell(schedule, {Space::kOutput}, chunk)];
   }
@@ -189,13 +194,11 @@ MaybeFinding SymbolicRun::check_result() const {
         return Finding{
             Fault::kMissing,
             fmt::format("rank {} ends without a value in output chunk {}", schedule.rank, chunk)};
-      for (size_t peer = 0; peer < schedules_.size(); ++peer)
-        if (contributes_[peer] && !values_.holds(value, static_cast<int>(peer)))
-          return Finding{
-              Fault::kMissing,
-              fmt::format(
-                  "rank {} ends with {} in output chunk {}: the contribution of rank {} is missing",
-                  schedule.rank, values_.text(value), chunk, peer)};
+      if (values_.contributions(value) != contributors_)
+        return Finding{Fault::kMissing,
+                       fmt::format("rank {} ends with {} in output chunk {}: the contribution of "
+                                   "rank {} is missing",
+                                   schedule.rank, values_.text(value), chunk, missing_from(value))};
       if (value != first)
         return Finding{
             Fault::kOrder,
