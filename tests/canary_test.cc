@@ -67,8 +67,7 @@ TEST(Verify, CountsCredits) {
   EXPECT_EQ(verify(schedules, {.slices = 3, .credits = 1}).fault, Fault::kDeadlock);
 }
 
-// One-shot between two ranks through a codec. Who goes on using what it sent must use the decoded
-// form.
+// One-shot between two ranks through a codec: each must go on with the decoded form of its own.
 Schedule coded_exchange(int rank, bool decode_mine) {
   const int peer = 1 - rank;
   Schedule s;

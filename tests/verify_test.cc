@@ -194,6 +194,18 @@ TEST(ShardedPs, WindowBoundsTheFanIn) {
   }
 }
 
+// Where partners overwrite what they send each other, a view must be a copy.
+TEST(MappedViews, AreEnoughButForExchangesOfWholeVectors) {
+  const std::set<std::string_view> need_copies = {"one_shot", "recursive_doubling"};
+  for (const auto& row : kCosts) {
+    const Algorithm& algorithm = *find_algorithm(row.algorithm);
+    const Verification result =
+        verify(build_all(algorithm, shape_of(algorithm, 6)), {.slices = 3, .mapped_views = true});
+    const Fault expected = need_copies.contains(row.algorithm) ? Fault::kDeadlock : Fault::kNone;
+    EXPECT_EQ(name_of(result.fault), name_of(expected)) << row.algorithm << result.explanation;
+  }
+}
+
 TEST(DoubleBinaryTree, NoRankIsAnInnerNodeOfBothTrees) {
   const Algorithm& algorithm = *find_algorithm("double_binary_tree");
   for (int ranks : rank_counts()) {
