@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// double_binary_tree: two trees, each reduces half of the vector up to its root and hands it down
-// again.
+// double_binary_tree: two trees, each reduces half of the vector and hands it down again.
 //
 //        3               4         left: first half        right: second half
 //      ╱   ╲           ╱   ╲       In order, the inner nodes of a tree are its odd positions. The
@@ -77,7 +76,7 @@ Schedule build(const Shape& shape) {
 
 extern const Algorithm double_binary_tree_row = {
     .name = "double_binary_tree",
-    .summary = "two trees, each reduces half of the vector up to its root and hands it down again",
+    .summary = "two trees, each reduces half of the vector and hands it down again",
     .collective = Collective::kAllReduce,
     .parameters = {},
     .supports = every_rank_contributes,

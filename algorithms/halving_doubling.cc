@@ -20,8 +20,7 @@ Schedule build(const Shape& shape) {
   Builder b(shape, all.count);
   group.hand_in(b, all);
   if (!group.absorbed()) {
-    // At distance d, I am left with the d chunks of my block of d positions, my partner with its
-    // own.
+    // After distance d, I am left with the d chunks of my block of d positions.
     const auto block = [](int position, int distance) {
       return chunks(position & ~(distance - 1), distance);
     };

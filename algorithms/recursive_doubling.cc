@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// recursive_doubling: partners exchange whole vectors at distance 1, 2, 4, …; both add the same
-// two.
+// recursive_doubling: partners exchange their sums at distance 1, 2, 4, …; both add the same two.
 //
 //   0 ◄─► 1   2 ◄─► 3        distance 1
 //   0 ◄─────► 2, 1 ◄─────► 3  distance 2

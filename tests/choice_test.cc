@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a choice: what it accepts, what it says when it does not, and that it
-// round-trips.
+// The text form of a choice: what it accepts, what it says otherwise, and that it round-trips.
 #include <gtest/gtest.h>
 
 #include <random>

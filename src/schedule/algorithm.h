@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Algorithm: a row of the algorithm table, and Choice: an algorithm with its parameters, codec and
-// depth.
+// Algorithm: a row of the algorithm table; Choice: an algorithm with parameters, codec and depth.
 #pragma once
 
 #include <span>

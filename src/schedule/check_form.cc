@@ -11,7 +11,7 @@ namespace unisono {
 namespace {
 
 // Enough for any schedule that is worth running, and little enough to hold in memory.
-constexpr uint64_t kMaxCells = uint64_t{1} << 26;
+constexpr uint64_t kMaxCells = uint64_t{1} << 22;
 
 Finding malformed(std::string explanation) {
   return {Fault::kMalformed, std::move(explanation)};

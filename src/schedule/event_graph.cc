@@ -13,7 +13,8 @@ EventGraph::EventGraph(std::span<const Schedule> schedules, std::span<const Mess
       messages_(messages),
       slices_(static_cast<uint32_t>(options.slices)),
       depth_(static_cast<uint32_t>(options.depth)),
-      credits_(static_cast<uint32_t>(options.credits)) {
+      credits_(static_cast<uint32_t>(options.credits)),
+      mapped_views_(options.mapped_views) {
   add_events();
   for (const Schedule& schedule : schedules) {
     add_step_edges(schedule);
@@ -78,8 +79,9 @@ void EventGraph::add_message_edges() {
     events_.push_back({Event::kTransfer, message.to, index});
     add_edge(step(message.from, message.send, kPostedOffset), transfer);
     add_edge(step(message.to, message.receive, kPostedOffset), transfer);
-    add_edge(transfer, step(message.from, message.send, kEndOffset));
-    add_edge(transfer, step(message.to, message.receive, kEndOffset));
+    const uint32_t received = step(message.to, message.receive, kEndOffset);
+    add_edge(transfer, received);
+    add_edge(mapped_views_ ? received : transfer, step(message.from, message.send, kEndOffset));
   }
 }
 
@@ -144,21 +146,25 @@ Finding EventGraph::explain_deadlock(const std::vector<uint32_t>& pending) const
     for_each_successor(static_cast<uint32_t>(from / count), static_cast<uint32_t>(from % count),
                        [&](uint32_t s, uint32_t to) { waits_for[size_t{s} * count + to] = from; });
   }
-  // Every stuck event waits for a stuck one, so this walk gets into a circle; then print it once
-  // around.
+  // Every stuck event waits for a stuck one, so this walk gets into a circle.
   for (size_t walked = 0; walked < pending.size(); ++walked) at = waits_for[at];
-  std::string text, last;
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
   const size_t begin = at;
   do {
     const Event& event = events_[at % count];
     if (event.kind == Event::kStart || event.kind == Event::kPosted || event.kind == Event::kEnd) {
       std::string name = where(schedules_[event.rank], event.index);
-      if (name != last) text += (text.empty() ? "" : " waits for ") + name;
-      last = std::move(name);
+      if (names.empty() || names.back() != name) names.push_back(std::move(name));
     }
     at = waits_for[at];
   } while (at != begin);
-  return {Fault::kDeadlock, text + " waits for the first: no rank can go on"};
+  if (names.size() > kShown) {
+    names.resize(kShown);
+    names.push_back("…");
+  }
+  return {Fault::kDeadlock, fmt::format("{} waits for the first: no rank can go on",
+                                        fmt::join(names, " waits for "))};
 }
 
 }  // namespace unisono

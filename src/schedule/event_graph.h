@@ -63,6 +63,7 @@ class EventGraph {
   std::span<const Schedule> schedules_;
   std::span<const Message> messages_;
   uint32_t slices_, depth_, credits_;
+  bool mapped_views_;
   std::vector<Event> events_;
   std::vector<uint32_t> first_of_rank_;
   std::vector<Edge> edges_;           // within a slice, sorted by `from`

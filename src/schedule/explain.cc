@@ -13,8 +13,7 @@ std::string run(uint64_t first, uint64_t count) {
   return count == 1 ? fmt::format("{}", first) : fmt::format("{}…{}", first, first + count - 1);
 }
 
-// Peers [begin, end) as "0 #0, 2…4 #1": ranks that follow one another with one message number are a
-// run.
+// Peers as "0 #0, 2…4 #1": ranks that follow one another with one message number are a run.
 std::string peers_text(std::span<const PeerMessage> peers, std::string_view prefix,
                        std::string_view separator) {
   std::string text;

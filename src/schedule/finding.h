@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of verify() hand to one another: a fault with its explanation, and matched
-// messages.
+// What the parts of verify() hand to one another: a fault and its explanation, matched messages.
 #pragma once
 
 #include <optional>

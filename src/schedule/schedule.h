@@ -63,6 +63,7 @@ struct Step {
   Place source = {};
   uint32_t first_peer = 0, peer_count = 0;    // into Schedule::peers, ascending by rank
   uint32_t first_after = 0, after_count = 0;  // into Schedule::after
+  bool operator==(const Step&) const = default;
 };
 
 // Immutable once built; safe to share between threads.
@@ -77,6 +78,7 @@ struct Schedule {
   std::vector<PeerMessage> peers;  // of all steps
   std::vector<uint32_t> after;     // of all steps: indices of steps that must have ended
 
+  bool operator==(const Schedule&) const = default;
   std::span<const PeerMessage> peers_of(const Step& step) const {
     return std::span(peers).subspan(step.first_peer, step.peer_count);
   }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values: expressions over the ranks' contributions, each kept once, so that equal means same
-// number.
+// Values: expressions over the ranks' contributions, each kept once, so that equal is same id.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,7 @@ class Values {
   explicit Values(int ranks) : words_((static_cast<size_t>(ranks) + 63) / 64) {}
 
   Id contribution(int rank);
-  // The fold of `operands` in this order; of one operand: itself. Precondition: nothing in it
-  // twice.
+  // The fold of `operands` in this order; of one operand: itself. Precondition: !double_counted.
   Id fold(std::span<const Id> operands);
   // What is left of a value after it has been through the codec.
   Id encoded(Id value);

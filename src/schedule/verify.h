@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify: proves that the schedules of all ranks together are an all-reduce, and counts what they
-// cost.
+// verify: proves that the schedules of all ranks make an all-reduce, and counts what they cost.
 //
-// The ranks run symbolically. A value is an expression over the ranks that contribute to it; the
-// proof holds for every element type, length and transport that keeps the rules of the executor:
+// The ranks run symbolically. A value is an expression over the ranks that contribute to it. The
+// proof holds for every element type, length and transport that keep the executor's rules:
 //
 //   - A step starts when its slice has started and all steps in its `after` have ended.
 //   - A send ends, at the latest, when its receive has been posted.
-//   - A receive is posted when its step starts. The views of a recv_reduce need no target, so they
-//   are
-//     posted, at the latest, when the steps of its `after` that are not sends have ended, and are
-//     held until the fold has ended.
+//   - A recv is posted when it starts. A recv_reduce's views need no target, so they are posted, at
+//     the latest, when all steps of its `after` but the sends have ended. They are held to its end.
 //   - With `credits`, a slice in flight may hold that many views of one peer. They are given out in
 //     program order, and one slice never takes another's.
+//   - With `mapped_views`, a view is the sender's own memory: its send ends when the fold has.
 //   - Slice s starts on a rank when slice s−depth has ended there.
 //
 // Every event then waits for a fixed set of other events: the system is a marked graph. Such a
 // system either runs to its end in every interleaving or in none, so one run proves them all; and
 // since all accesses that touch the same memory are ordered, every run computes the same values.
+// Relaxing a rule (posting a view earlier, ending a send earlier) only takes waits away.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +53,9 @@ std::string_view name_of(AdditionOrder order);  // "one pass", "left fold", "oth
 
 struct VerifyOptions {
   int slices = 1;
-  int depth = 2;    // slices in flight
-  int credits = 0;  // views of one peer that a slice in flight may hold; 0: any number
+  int depth = 2;              // slices in flight
+  int credits = 0;            // views of one peer that a slice in flight may hold; 0: any number
+  bool mapped_views = false;  // see above
   std::vector<int> servers = {};  // ranks that contribute nothing, ascending
 };
 
@@ -72,8 +72,7 @@ struct Verification {
   std::string explanation;  // of the first fault: rank, step, chunk, what and why
   bool ok() const { return fault == Fault::kNone; }
 
-  // Of one slice, and only when ok. A round is one message time: every message takes one, all else
-  // none.
+  // Of one slice, and only when ok. Every message takes one round, and nothing else takes time.
   uint32_t chunks = 1;
   std::vector<RankCost> ranks;
   uint32_t rounds = 0;  // the longest chain of messages that wait for one another
