@@ -145,7 +145,8 @@ Result<JobPlace> find_job(const Settings& settings, const Environment& environme
   UNISONO_RETURN_IF_ERROR(read_rank(environment, place));
   if (place.size == 1) return place;
   const std::string& way = settings.text(Setting::kBootstrap);
-  const bool local = way == "local" || (way == "auto" && !environment("MASTER_ADDR"));
+  const bool local =
+      way == "local" || (way == "auto" && environment("MASTER_ADDR").value_or("").empty());
   place.way = local ? JobPlace::Way::kLocal : JobPlace::Way::kTcp;
   UNISONO_RETURN_IF_ERROR(local ? check_one_host(environment, place)
                                 : read_master(environment, place));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/pack.h"
 #include "bootstrap/connection.h"
 #include "bootstrap/rank_list.h"
 #include "bootstrap/star.h"
@@ -319,7 +320,7 @@ Result<std::vector<std::string>> Hub::all_gather(std::string_view mine, Deadline
     gathered.push_back(std::move(frame.payload));
     members_[rank]->inbox.clear();
   }
-  const Bytes result = encode(Frame{{FrameKind::kResult, sequence_}, encode(gathered)});
+  const Bytes result = encode(Frame{{FrameKind::kResult, sequence_}, pack(gathered)});
   if (const Status status = deliver(kWhat, result, deadline); !status.ok()) return fail(status);
   return gathered;
 }

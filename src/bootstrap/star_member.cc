@@ -7,6 +7,7 @@
 #include <optional>
 #include <system_error>
 
+#include "base/pack.h"
 #include "bootstrap/connection.h"
 #include "bootstrap/star.h"
 
@@ -177,7 +178,7 @@ Result<std::vector<std::string>> Member::all_gather(std::string_view mine, Deadl
       encode(Frame{{FrameKind::kData, sequence_, 0, patience_of(deadline)}, std::string(mine)}));
   auto frame = await(FrameKind::kResult, "all_gather", deadline);
   if (!frame.ok()) return frame.status();
-  auto gathered = decode_parts(frame->payload, static_cast<size_t>(options_.size));
+  auto gathered = unpack(frame->payload, static_cast<size_t>(options_.size));
   if (!gathered) return fail(StatusCode::kInternal, "all_gather: rank 0 sent a malformed result");
   return std::move(*gathered);
 }

@@ -84,29 +84,4 @@ Status decode_status(std::string_view payload) {
   return Status(code, std::string(payload));
 }
 
-std::string encode(const std::vector<std::string>& parts) {
-  size_t bytes = 0;
-  for (const std::string& part : parts) bytes += sizeof(uint64_t) + part.size();
-  std::string payload;
-  payload.reserve(bytes);
-  for (const std::string& part : parts) {
-    put(payload, static_cast<uint64_t>(part.size()));
-    payload += part;
-  }
-  return payload;
-}
-
-std::optional<std::vector<std::string>> decode_parts(std::string_view payload, size_t count) {
-  std::vector<std::string> parts;
-  while (parts.size() < count) {
-    if (payload.size() < sizeof(uint64_t)) return std::nullopt;
-    const auto length = take<uint64_t>(payload);
-    if (length > payload.size()) return std::nullopt;
-    parts.emplace_back(payload.substr(0, length));
-    payload.remove_prefix(length);
-  }
-  if (!payload.empty()) return std::nullopt;
-  return parts;
-}
-
 }  // namespace unisono

@@ -16,10 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/deadline.h"
 #include "base/status.h"
@@ -61,8 +59,5 @@ uint64_t patience_of(Deadline deadline);
 
 std::string encode(const Status& status);
 Status decode_status(std::string_view payload);
-
-std::string encode(const std::vector<std::string>& parts);
-std::optional<std::vector<std::string>> decode_parts(std::string_view payload, size_t count);
 
 }  // namespace unisono
