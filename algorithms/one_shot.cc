@@ -9,6 +9,7 @@
 //
 // Source: all-to-all broadcast in Bruck et al., "Efficient algorithms for all-to-all communications
 // in multiport message-passing systems", 1997, with as many ports as peers.
+#include "algorithms/direct/forms.h"
 #include "algorithms/patterns.h"
 
 namespace unisono {
@@ -33,6 +34,7 @@ extern const Algorithm one_shot_row = {
     .parameters = {},
     .supports = some_rank_contributes,
     .build = build,
+    .forms = one_shot_forms,
 };
 
 }  // namespace unisono

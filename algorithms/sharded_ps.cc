@@ -13,6 +13,7 @@
 // with the servers placed on the workers.
 #include <algorithm>
 
+#include "algorithms/direct/forms.h"
 #include "algorithms/patterns.h"
 
 namespace unisono {
@@ -85,6 +86,7 @@ extern const Algorithm sharded_ps_row = {
     .parameters = kParameters,
     .supports = some_rank_contributes,
     .build = build,
+    .forms = sharded_ps_forms,
 };
 
 }  // namespace unisono

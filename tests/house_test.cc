@@ -18,9 +18,10 @@ namespace fs = std::filesystem;
 // A folder includes only itself and folders with a smaller number. Equal numbers are strangers.
 const std::map<std::string, int> kLayers = {
     {"src/base", 0},     {"src/topology", 1},  {"src/kernels", 1},      {"src/codecs", 2},
-    {"src/transport", 2}, {"src/bootstrap", 2}, {"src/schedule", 3},     {"algorithms", 4},
-    {"transports", 4},   {"src/execute", 4},   {"src/select", 5},       {"src/communicator", 6},
-    {"src/api", 7},      {"tools", 8},         {"bench", 8},            {"tests", 9},
+    {"src/transport", 2}, {"src/bootstrap", 2}, {"src/direct", 2},       {"src/schedule", 3},
+    {"algorithms", 4},    {"transports", 4},    {"src/execute", 4},      {"src/select", 5},
+    {"src/communicator", 6}, {"src/api", 7},    {"tools", 8},            {"bench", 8},
+    {"tests", 9},
 };
 
 // Third-party headers stay where DESIGN puts them.

@@ -14,7 +14,7 @@ namespace unisono {
 namespace {
 
 constexpr Setting kAgreed[] = {Setting::kAlgorithm, Setting::kRules, Setting::kTransport,
-                               Setting::kSliceBytes, Setting::kDepth};
+                               Setting::kForm, Setting::kSliceBytes, Setting::kDepth};
 
 // "what=value" lines that must be equal on all ranks.
 std::vector<std::string> agreed_lines(const Settings& settings,

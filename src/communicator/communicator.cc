@@ -99,7 +99,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const S
       timeout_(settings.duration(Setting::kTimeout)),
       executor_(std::move(connections.transports),
                 wait_policy(agreement.local_ranks, agreement.usable_cpus)),
-      plans_(channels_) {
+      plans_(channels_, executor_.lane().blocks()) {
   if (settings.text(Setting::kProgress) == "thread")
     thread_ = std::thread([this] { run_thread(); });
 }
@@ -162,7 +162,8 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
                       .count = call.count,
                       .type = call.type,
                       .op = call.op,
-                      .slice_bytes = static_cast<size_t>(settings_.integer(Setting::kSliceBytes))};
+                      .slice_bytes = static_cast<size_t>(settings_.integer(Setting::kSliceBytes)),
+                      .mapped = executor_.lane().exists() && settings_.text(Setting::kForm) == "direct"};
   auto parameters = resolve_parameters(*algorithm, match->choice.parameters);
   if (!parameters.ok()) return parameters.status();
   request.shape.parameters = parameters.take();
@@ -266,7 +267,8 @@ Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
   auto built = build_plan(call);
   if (!built.ok()) return built.status();
   const Plan& plan = **built;
-  return CallPlan{plan.choice, plan.reason, transport_, plan.wire_bytes(), plan.slices};
+  return CallPlan{plan.choice, plan.reason, plan.direct == nullptr ? "schedule" : std::string(plan.direct->name),
+                  transport_, plan.wire_bytes(), plan.slices};
 }
 
 Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view mine) {

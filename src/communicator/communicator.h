@@ -31,6 +31,7 @@ struct AllReduceCall {
 struct CallPlan {
   Choice choice;
   std::string reason;      // "forced by the call", "forced by UNISONO_ALGORITHM", "rule bytes<=8K: one_shot"
+  std::string form;        // "schedule", or the name of a direct form
   std::string transport;   // names, joined by '+'; "none" in a world of one
   uint64_t wire_bytes = 0; // payload that this rank sends
   size_t slices = 1;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/pack.h"
+#include "direct/block.h"
 #include "transports/registry.h"
 
 namespace unisono {
@@ -69,7 +70,8 @@ Status Connector::try_transport(const TransportRow& row) {
   auto transport = row.create({.rank = bootstrap_.rank(),
                                .size = bootstrap_.size(),
                                .job_token = bootstrap_.job_token(),
-                               .settings = &settings_});
+                               .settings = &settings_,
+                               .mapped_bytes = sizeof(DirectBlock)});
   auto created = exchange(transport.status(), transport.ok() ? (*transport)->address() : "");
   if (!created.ok()) return created.status();
 

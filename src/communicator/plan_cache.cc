@@ -33,7 +33,7 @@ PlanCache::Entry* PlanCache::entry_of(const Plan& plan) {
 
 std::unique_ptr<Call> PlanCache::take_call(const std::shared_ptr<const Plan>& plan) {
   Entry* entry = entry_of(*plan);
-  if (entry == nullptr || entry->idle.empty()) return std::make_unique<Call>(plan, channels_);
+  if (entry == nullptr || entry->idle.empty()) return std::make_unique<Call>(plan, channels_, blocks_);
   std::unique_ptr<Call> call = std::move(entry->idle.back());
   entry->idle.pop_back();
   return call;

@@ -19,7 +19,8 @@ namespace unisono {
 // One thread at a time.
 class PlanCache {
  public:
-  explicit PlanCache(std::span<Channel* const> channels) : channels_(channels) {}
+  PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)
+      : channels_(channels), blocks_(blocks) {}
 
   // Null when there is none for a call of this count, type, op and choice.
   std::shared_ptr<const Plan> find(const AllReduceCall& call);
@@ -43,6 +44,7 @@ class PlanCache {
   Entry* entry_of(const Plan& plan);
 
   const std::span<Channel* const> channels_;
+  const std::span<DirectBlock* const> blocks_;
   std::vector<Entry> entries_;
   uint64_t uses_ = 0;
 };

@@ -10,9 +10,20 @@
 
 namespace unisono {
 
-Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels)
+Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
+           std::span<DirectBlock* const> blocks)
     : plan_(std::move(plan)), channels_(channels) {
   const Schedule& schedule = plan_->schedule;
+  if (plan_->direct != nullptr) {
+    direct_ = {.rank = schedule.rank,
+               .count = plan_->count,
+               .element_size = plan_->element_size(),
+               .finish = plan_->finish,
+               .divisor = plan_->divisor,
+               .blocks = blocks,
+               .signature = plan_->signature};
+    return;
+  }
   slice_of_.resize(plan_->depth);
   steps_left_.resize(plan_->depth);
   states_.resize(plan_->depth * schedule.steps.size());
@@ -45,6 +56,29 @@ void Call::begin(uint32_t sequence, const void* input, void* output) {
   advance();
 }
 
+void Call::begin_direct(uint32_t sequence, const void* input, void* output, uint32_t direct_sequence,
+                        uint64_t first_turn) {
+  assert(finished() && !failed());
+  sequence_ = sequence;
+  slices_left_ = 1;
+  direct_.sequence = direct_sequence;
+  direct_.first_turn = first_turn;
+  direct_.input = static_cast<const std::byte*>(input);
+  direct_.output = static_cast<std::byte*>(output);
+  direct_.phase = 0;
+  direct_.turn = 0;
+  direct_.peer = 0;
+}
+
+void Call::advance_direct() {
+  if (plan_->direct->advance(direct_)) {
+    slices_left_ = 0;
+  } else if (direct_.mismatched >= 0) {
+    status_ = Status(StatusCode::kMismatch,
+                     fmt::format("{}: rank {} makes another call", describe_wait(), direct_.mismatched));
+  }
+}
+
 void Call::start_slice(uint32_t context, size_t slice) {
   const Schedule& schedule = plan_->schedule;
   slice_of_[context] = slice;
@@ -63,6 +97,7 @@ void Call::meet(uint32_t& left, uint32_t by, Task task) {
 }
 
 void Call::advance() {
+  if (plan_->direct != nullptr) return advance_direct();
   while (!queue_.empty() && !failed()) {
     const Task task = queue_.back();
     queue_.pop_back();

@@ -6,9 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "direct/direct.h"
 #include "execute/plan.h"
 #include "transport/transport.h"
 
@@ -17,13 +19,18 @@ namespace unisono {
 // Made once per plan and used again: begin() allocates nothing. One thread at a time.
 class Call {
  public:
-  // `channels` is indexed by rank (mine is null) and outlives the call.
-  Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels);
+  // `channels` (mine is null) and `blocks` (empty without mapped memory) are indexed by rank and outlive
+  // the call.
+  Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
+       std::span<DirectBlock* const> blocks);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
   // Precondition: never begun, or finished without failure.
   void begin(uint32_t sequence, const void* input, void* output);
+  // The same for a plan with a direct form, whose calls take turns: see DirectLane.
+  void begin_direct(uint32_t sequence, const void* input, void* output, uint32_t direct_sequence,
+                    uint64_t first_turn);
   // Runs all that can run now; returns without waiting. Called after a transport has progressed.
   void advance();
 
@@ -31,6 +38,8 @@ class Call {
   bool failed() const { return !status_.ok(); }
   const Status& status() const { return status_; }
   bool wants_to_advance() const { return !queue_.empty(); }
+  // Whether peers may sleep for what the last advance() of a direct form has published; asks once.
+  bool take_ring() { return std::exchange(direct_.ring, false); }
 
   const Plan& plan() const { return *plan_; }
   uint32_t sequence() const { return sequence_; }
@@ -55,6 +64,7 @@ class Call {
     bool issue;
   };
 
+  void advance_direct();
   static void on_done(Completion& completion, Status status);
 
   void start_slice(uint32_t context, size_t slice);
@@ -86,6 +96,7 @@ class Call {
   std::vector<Message> messages_;      // contexts × peers of all steps
   std::vector<Task> queue_;            // a stack; room for every step of every context
   std::vector<const void*> operands_;  // of one fold
+  DirectCall direct_;                  // where the plan has a direct form
 };
 
 }  // namespace unisono

@@ -35,7 +35,9 @@ WaitPolicy wait_policy(int ranks, int cpus) {
 }
 
 Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy)
-    : transports_(std::move(transports)), policy_(policy) {}
+    : transports_(std::move(transports)),
+      policy_(policy),
+      lane_(transports_.size() == 1 ? transports_.front().get() : nullptr) {}
 
 Executor::~Executor() {
   if (failure_.ok()) fail(Status(StatusCode::kAborted, "the communicator was destroyed"));
@@ -43,12 +45,23 @@ Executor::~Executor() {
 
 void Executor::start(Call& call, uint32_t sequence, const void* input, void* output) {
   assert(failure_.ok());
+  if (call.plan().direct != nullptr) {
+    lane_.start(call, sequence, input, output);
+    if (call.failed()) fail(call.status());
+    return;
+  }
   call.begin(sequence, input, output);
   if (!call.finished()) running_.push_back(&call);
 }
 
+bool Executor::advance_lane() {
+  if (lane_.idle() || !lane_.advance()) return false;
+  if (const Call* first = lane_.first(); first != nullptr && first->failed()) fail(first->status());
+  return true;
+}
+
 bool Executor::progress() {
-  bool moved = false;
+  bool moved = advance_lane();
   for (const auto& transport : transports_) moved |= transport->progress() > 0;
   // A call that has ended leaves the list; its owner sees that it finished.
   for (size_t i = 0; i < running_.size();) {
@@ -76,7 +89,7 @@ void Executor::sleep(std::chrono::nanoseconds longest) {
   // Only the first one can be slept on; the others are looked at more often instead.
   if (transports_.size() > 1)
     longest = std::min<std::chrono::nanoseconds>(longest, std::chrono::microseconds(50));
-  transports_.front()->sleep(longest);
+  transports_.front()->sleep(longest, [this] { return advance_lane(); });
   for (size_t i = 1; i < transports_.size(); ++i)
     transports_[i]->sleep(std::chrono::nanoseconds(0));
 }
@@ -118,6 +131,7 @@ void Executor::fail(Status cause) {
   failure_ = std::move(cause);
   for (const auto& transport : transports_) transport->abort();
   running_.clear();
+  lane_.clear();
 }
 
 }  // namespace unisono

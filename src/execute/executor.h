@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "execute/call.h"
+#include "execute/direct_lane.h"
 #include "transport/transport.h"
 
 namespace unisono {
@@ -26,6 +27,7 @@ WaitPolicy wait_policy(int ranks, int cpus);
 // One thread at a time, but for request_abort().
 class Executor {
  public:
+  // With one transport for all peers that maps blocks, direct forms run too.
   Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy);
   ~Executor();
 
@@ -43,7 +45,8 @@ class Executor {
   // ok, or why nothing works any more.
   const Status& failure() const { return failure_; }
   void fail(Status cause);
-  bool idle() const { return running_.empty(); }
+  bool idle() const { return running_.empty() && lane_.idle(); }
+  const DirectLane& lane() const { return lane_; }
 
   // From any thread: the waiter fails with kAborted within milliseconds.
   void request_abort() { abort_requested_.store(true, std::memory_order_relaxed); }
@@ -51,9 +54,12 @@ class Executor {
   const Status& check();
 
  private:
+  bool advance_lane();
+
   std::vector<std::unique_ptr<Transport>> transports_;
   const WaitPolicy policy_;
-  std::vector<Call*> running_;
+  std::vector<Call*> running_;  // through schedules
+  DirectLane lane_;
   Status failure_;
   std::atomic<bool> abort_requested_ = false;
 };

@@ -46,6 +46,22 @@ void prepare_edges(Plan& plan) {
     for (const uint32_t before : s.after_of(s.steps[step])) plan.successors[next[before]++] = step;
 }
 
+bool has_default_parameters(const PlanRequest& request) {
+  return std::ranges::all_of(request.algorithm->parameters, [&](const ParameterSpec& spec) {
+    return request.shape.parameters.text(spec.name) == spec.default_value;
+  });
+}
+
+// The first of the algorithm's direct forms that serves the call; null where none does.
+const DirectForm* direct_form(const PlanRequest& request, const DirectShape& shape) {
+  if (!request.mapped || shape.ranks < 2 || shape.bytes == 0 ||
+      !request.shape.servers.empty() || !has_default_parameters(request))
+    return nullptr;
+  for (const DirectForm* form : request.algorithm->forms)
+    if (form->serves(shape)) return form;
+  return nullptr;
+}
+
 }  // namespace
 
 ElementRange Plan::elements(const Step& step, size_t slice) const {
@@ -78,6 +94,9 @@ Plan make_plan(const PlanRequest& request) {
                     ? 0
                     : std::clamp<size_t>(ceil_div(chunk_bytes, request.slice_bytes), 1, 1u << 30);
   plan.depth = std::clamp<size_t>(plan.slices, 1, static_cast<size_t>(request.choice.depth));
+  const DirectShape direct{request.count * size_of(request.type), request.shape.size};
+  plan.direct = direct_form(request, direct);
+  if (plan.direct != nullptr) plan.turns = plan.direct->turns(direct);
   plan.signature = signature_of(request, plan.slices);
   plan.divisor =
       request.op == ReduceOp::kAvg ? static_cast<uint32_t>(request.shape.contributors()) : 1;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "direct/direct.h"
 #include "kernels/reduce.h"
 #include "schedule/algorithm.h"
 #include "schedule/schedule.h"
@@ -24,6 +25,8 @@ struct Plan {
   ReduceOp op = ReduceOp::kSum;
   size_t slices = 1;       // the vector is cut into that many; 0 when it is empty
   size_t depth = 1;        // slices in flight, 1 … slices
+  const DirectForm* direct = nullptr;  // runs in place of the schedule, and gives the same bits
+  size_t turns = 0;                    // of the direct form
   uint32_t signature = 0;  // hash of all that ranks must agree on
   uint32_t divisor = 1;    // for the step that finishes an avg
   ReduceKernel reduce = nullptr;
@@ -59,6 +62,7 @@ struct PlanRequest {
   DataType type;
   ReduceOp op;
   size_t slice_bytes;  // longest piece of a chunk that moves as one message
+  bool mapped;         // all ranks map one another's blocks, and may use direct forms
 };
 
 // Precondition: the algorithm supports the shape.

@@ -7,10 +7,13 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "direct/direct.h"
 #include "schedule/schedule.h"
 #include "schedule/shape.h"
 
 namespace unisono {
+
+inline constexpr std::span<const DirectForm* const> kNoForms;
 
 struct ParameterSpec {
   std::string_view name;
@@ -28,6 +31,9 @@ struct Algorithm {
   std::span<const ParameterSpec> parameters;
   Status (*supports)(const Shape& shape);  // kUnsupported with the reason, or ok
   Schedule (*build)(const Shape& shape);   // precondition: supports(shape).ok()
+  // Forms over mapped memory, the first one that serves wins. `build` with default parameters is their
+  // proof: they give the same bits.
+  const std::span<const DirectForm* const>& forms = kNoForms;
 };
 
 using AlgorithmTable = std::span<const Algorithm* const>;

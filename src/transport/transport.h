@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -93,6 +94,8 @@ struct PeerAddress {
 
 class Transport {
  public:
+  using Ready = std::function<bool()>;
+
   virtual ~Transport() = default;  // like abort(), then frees
 
   // Opaque bytes for peers.
@@ -104,13 +107,21 @@ class Transport {
   // Precondition: connected to that rank. Owned by the transport.
   virtual Channel& channel(int peer) = 0;
 
+  // Memory of which every rank owns a block that all others map, of TransportContext::mapped_bytes each,
+  // zeroed when connected; by rank, mine included. Empty where the transport maps none. A peer's block
+  // stays readable after its death.
+  virtual std::span<std::byte* const> mapped_blocks() const { return {}; }
+  // Wakes every peer that sleeps. After a sequentially consistent store to my block.
+  virtual void wake_peers() {}
+
   // Moves messages; returns how many posts have ended. A failed peer ends every post to it with
   // kPeerFailed and its name.
   virtual int progress() = 0;
-  // Sleeps in the kernel until something may have arrived, at most `longest`. Also the place where
+  // Sleeps in the kernel until something may have arrived, at most `longest`, but not when `ready` (if any)
+  // says that it has; `ready` is asked once after peers can see that I am about to sleep. Also the place where
   // dead peers are noticed, so a waiter calls it from time to time even when it does not want to sleep
   // (longest = 0).
-  virtual void sleep(std::chrono::nanoseconds longest) = 0;
+  virtual void sleep(std::chrono::nanoseconds longest, const Ready& ready = {}) = 0;
   // Ends all posts with kAborted. After it returns no peer reads or writes memory handed to a post, and
   // views that I hold must not be read (release() does nothing).
   // Local and bounded: does not wait for a peer's cooperation.
@@ -123,6 +134,7 @@ struct TransportContext {
   int size;
   std::string job_token;     // 16 random bytes, the same on all ranks of the communicator
   const Settings* settings;  // outlives the transport
+  size_t mapped_bytes = 0;   // of the block that I want to share (mapped_blocks)
 };
 
 // A row of the table in transports/registry.cc.

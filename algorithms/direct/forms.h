@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The direct forms that algorithms list in their rows, each list in order of preference.
+#pragma once
+
+#include <span>
+
+#include "direct/direct.h"
+
+namespace unisono {
+
+extern const std::span<const DirectForm* const> one_shot_forms;
+extern const std::span<const DirectForm* const> sharded_ps_forms;
+
+inline size_t no_turns(const DirectShape&) { return 0; }
+
+}  // namespace unisono

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "execute/direct_lane.h"
+
+namespace unisono {
+
+DirectLane::DirectLane(Transport* transport) : transport_(transport) {
+  if (transport == nullptr) return;
+  // Zeroed memory is a block: all words and counters at 0, and the first call has sequence 1.
+  for (std::byte* const block : transport->mapped_blocks())
+    blocks_.push_back(reinterpret_cast<DirectBlock*>(block));
+}
+
+void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* output) {
+  call.begin_direct(sequence, input, output, next_sequence_++, next_turn_);
+  if (next_sequence_ == 0) next_sequence_ = 2;  // 0 is "never", and parity must alternate
+  next_turn_ += call.plan().turns;
+  queue_.push_back(&call);
+  if (queue_.front() == &call) advance();
+}
+
+bool DirectLane::advance() {
+  bool ended = false;
+  while (!queue_.empty()) {
+    Call& call = *queue_.front();
+    call.advance();
+    if (call.take_ring()) transport_->wake_peers();
+    if (call.failed()) return true;
+    if (!call.finished()) return ended;
+    queue_.pop_front();
+    ended = true;
+  }
+  return ended;
+}
+
+}  // namespace unisono

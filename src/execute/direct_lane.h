@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// DirectLane: the calls of a communicator that run through direct forms, one after another.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "direct/block.h"
+#include "execute/call.h"
+#include "transport/transport.h"
+
+namespace unisono {
+
+// One thread at a time.
+class DirectLane {
+ public:
+  // `transport` maps the blocks of all ranks, or is null: then there is no lane.
+  explicit DirectLane(Transport* transport);
+
+  bool exists() const { return !blocks_.empty(); }
+  std::span<DirectBlock* const> blocks() const { return blocks_; }
+
+  // Gives the call its turn, and runs it as far as it goes.
+  void start(Call& call, uint32_t sequence, const void* input, void* output);
+  bool waits_for(const Call& call) const { return !queue_.empty() && queue_.front() == &call; }
+  bool idle() const { return queue_.empty(); }
+  // Moves the first call on, and after it those that follow; whether one of them ended or failed. A failed
+  // call stays first.
+  bool advance();
+  const Call* first() const { return queue_.empty() ? nullptr : queue_.front(); }
+  void clear() { queue_.clear(); }
+
+ private:
+  Transport* const transport_;
+  std::vector<DirectBlock*> blocks_;  // by rank
+  uint32_t next_sequence_ = 1;
+  uint64_t next_turn_ = 0;
+  std::deque<Call*> queue_;
+};
+
+}  // namespace unisono
