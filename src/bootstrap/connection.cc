@@ -5,9 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/buffer.hpp>
-#include <asio/read.hpp>
-#include <asio/write.hpp>
 #include <utility>
 
 namespace unisono {

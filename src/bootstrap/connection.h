@@ -2,15 +2,13 @@
 // Connection: one end of a framed stream, inside an Asio loop. Private to the star.
 #pragma once
 
-#include <asio/generic/stream_protocol.hpp>
-#include <asio/io_context.hpp>
-#include <asio/steady_timer.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "base/deadline.h"
+#include "bootstrap/asio.h"
 #include "bootstrap/socket.h"
 #include "bootstrap/wire.h"
 

@@ -82,7 +82,8 @@ Status read_rank(const Environment& environment, JobPlace& place) {
 std::string start_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto fields = split(text.substr(text.rfind(')') + 1), ' ');  // [0] is empty, [1] field 3
+  const auto fields =
+      split(std::string_view(text).substr(text.rfind(')') + 1), ' ');  // [0] is empty, [1] field 3
   return fields.size() > 20 ? std::string(fields[20]) : std::string();
 }
 

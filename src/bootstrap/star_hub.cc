@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 0 of a star: accepts, tells ranks from strangers, collects and hands out.
+#include "bootstrap/star_hub.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <asio/posix/stream_descriptor.hpp>
 #include <cerrno>
-#include <list>
-#include <optional>
 #include <system_error>
 
 #include "base/pack.h"
-#include "bootstrap/connection.h"
 #include "bootstrap/rank_list.h"
-#include "bootstrap/star.h"
 
 namespace unisono {
 namespace {
@@ -22,80 +19,7 @@ constexpr auto kAcceptPause =
     std::chrono::milliseconds(100);                         // while no connection can be accepted
 constexpr auto kFarewell = std::chrono::milliseconds(500);  // to tell the others why the job failed
 
-// Whoever has connected: a stranger until its hello is right, a member from its ready on.
-struct Guest {
-  enum class State { kStranger, kWelcomed, kMember, kRefused };
-
-  explicit Guest(asio::io_context& loop) : timer(loop) {}
-
-  State state = State::kStranger;
-  int rank = -1;
-  std::shared_ptr<Connection> connection;
-  asio::steady_timer timer;
-  std::deque<Frame> inbox;  // of a member
-  std::string lost_because;
-};
-
-struct Listener {
-  Listener(asio::io_context& loop, Socket socket)
-      : descriptor(loop, socket.descriptor()), pause(loop) {
-    socket.release();
-  }
-
-  asio::posix::stream_descriptor descriptor;
-  asio::steady_timer pause;
-};
-
-class Hub final : public Bootstrap {
- public:
-  explicit Hub(StarOptions options) : options_(std::move(options)), members_(ranks()) {}
-  ~Hub() override {
-    for (const auto& guest : guests_) guest->connection->close();
-  }
-
-  int rank() const override { return 0; }
-  int size() const override { return options_.size; }
-  std::string job_token() const override { return options_.token; }
-
-  Status join(Deadline deadline);
-  Result<std::vector<std::string>> all_gather(std::string_view mine, Deadline deadline) override;
-
- private:
-  size_t ranks() const { return static_cast<size_t>(options_.size); }
-
-  // Guests.
-  void listen(Listener& listener);
-  void admit(Socket socket);
-  void make_room();
-  void on_hello(Guest& guest, const Hello& hello);
-  void on_frame(Guest& guest, Frame frame);
-  void refuse(Guest& guest, const std::string& reason);
-  void drop(Guest& guest, std::string_view reason);
-  std::string misfit(const Hello& hello) const;
-
-  // Members.
-  template <typename Predicate>
-  std::vector<int> members_where(Predicate holds) const {
-    std::vector<int> found;
-    for (size_t rank = 1; rank < ranks(); ++rank)
-      if (holds(members_[rank])) found.push_back(static_cast<int>(rank));
-    return found;
-  }
-  Status collect(std::string_view what, bool (*is_missing)(const Guest*), Deadline deadline);
-  Status deliver(std::string_view what, const Bytes& bytes, Deadline deadline);
-  Status lost(std::string_view what, const std::vector<int>& gone) const;
-  Status fail(Status status);
-
-  StarOptions options_;
-  asio::io_context loop_{1};
-  std::list<Listener> listeners_;
-  std::list<std::unique_ptr<Guest>> guests_;
-  std::vector<Guest*> members_;         // by rank; null: not there yet
-  std::optional<Deadline> impatience_;  // of the least patient member
-  bool impatience_changed_ = false;
-  uint32_t sequence_ = 0;
-  Status failure_;
-};
+}  // namespace
 
 void Hub::listen(Listener& listener) {
   listener.descriptor.async_wait(
@@ -324,8 +248,6 @@ Result<std::vector<std::string>> Hub::all_gather(std::string_view mine, Deadline
   if (const Status status = deliver(kWhat, result, deadline); !status.ok()) return fail(status);
   return gathered;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Bootstrap>> join_as_hub(StarOptions options, Deadline deadline) {
   try {
