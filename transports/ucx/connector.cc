@@ -61,6 +61,7 @@ Status Connector::bind(SocketAddress address, const PortRange& ports) {
   for (int port = ports.first; port <= ports.last; ++port) {
     address.set_port(static_cast<uint16_t>(port));
     parameters.sockaddr = {.addr = address.get(), .addrlen = address.length()};
+    const std::lock_guard lock(descriptor_mutex());
     status = ucp_listener_create(engine_.worker, &parameters, &listener_);
     if (status == UCS_OK) return Status();
     listener_ = nullptr;
@@ -72,7 +73,10 @@ Status Connector::bind(SocketAddress address, const PortRange& ports) {
 }
 
 void Connector::stop_listening() {
-  if (listener_ != nullptr) ucp_listener_destroy(std::exchange(listener_, nullptr));
+  if (listener_ == nullptr) return;
+  const std::lock_guard lock(descriptor_mutex());
+  ucp_listener_destroy(std::exchange(listener_, nullptr));
+  ucp_worker_progress(engine_.worker);
 }
 
 Result<std::vector<SocketAddress>> Connector::addresses_in(std::string_view peer_address) const {
@@ -120,7 +124,11 @@ Status Connector::open_link(ucp_ep_params_t parameters, Link** opened) {
   parameters.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   parameters.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   parameters.err_handler = {.cb = &on_error, .arg = link.get()};
-  const ucs_status_t status = ucp_ep_create(engine_.worker, &parameters, &link->endpoint);
+  ucs_status_t status;
+  {
+    const std::lock_guard lock(descriptor_mutex());
+    status = ucp_ep_create(engine_.worker, &parameters, &link->endpoint);
+  }
   if (status != UCS_OK) return ucx_error("cannot connect", status);
   *opened = link.get();
   links_.push_back(std::move(link));
@@ -262,14 +270,16 @@ void Connector::close_link(Link& link) {
   ucp_request_param_t parameters = {};
   parameters.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   parameters.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  const std::lock_guard lock(descriptor_mutex());
   void* request = ucp_ep_close_nbx(std::exchange(link.endpoint, nullptr), &parameters);
   if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  ucp_worker_progress(engine_.worker);
 }
 
 void Connector::settle() {
   engine_.attention = false;
-  for (const auto& link : links_)
-    if (link->endpoint != nullptr && (link->failed || link->left)) lose(*link);
+  for (size_t i = 0; i < links_.size(); ++i)  // closing one progresses, which may accept another
+    if (links_[i]->endpoint != nullptr && (links_[i]->failed || links_[i]->left)) lose(*links_[i]);
   for (const auto& channel : channels_)
     if (channel != nullptr) channel->settle();
   std::erase_if(gone_, [](const auto& gone) {

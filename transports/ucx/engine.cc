@@ -40,6 +40,11 @@ Status ucx_error(std::string_view what, ucs_status_t status) {
                 fmt::format("{}: {}", what, ucs_status_string(status)));
 }
 
+std::recursive_mutex& descriptor_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
 Status peer_failed(int peer, ucs_status_t status) {
   return Status(StatusCode::kPeerFailed, fmt::format("rank {} died or cannot be reached: {}", peer,
                                                      ucs_status_string(status)));
@@ -58,6 +63,7 @@ void PostPool::grow() {
 
 Status Engine::open(const Settings& settings) {
   const BlockedSignals blocked;
+  const std::lock_guard lock(descriptor_mutex());
   Result<UcxConfiguration> configuration = read_configuration(settings);
   if (!configuration.ok()) return configuration.status();
 
@@ -92,6 +98,7 @@ void Engine::sleep(std::chrono::nanoseconds longest) {
 }
 
 Engine::~Engine() {
+  const std::lock_guard lock(descriptor_mutex());
   if (worker != nullptr) ucp_worker_destroy(worker);
   if (context != nullptr) ucp_cleanup(context);
 }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,6 +105,11 @@ struct Engine {
   bool attention =
       false;  // a channel or a link waits for Transport::progress() to deal with its failure
 };
+
+// Hold it to open or close UCX's sockets, and progress before letting go after closing one. UCX
+// puts events aside under their descriptor's number; when another thread's worker has got the same
+// number before they are looked at, UCX takes the one for the other and aborts.
+std::recursive_mutex& descriptor_mutex();
 
 // "what: Connection reset by remote peer".
 Status ucx_error(std::string_view what, ucs_status_t status);
