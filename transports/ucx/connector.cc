@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "transports/ucx/gate.h"
 
 namespace unisono {
 namespace {
@@ -46,8 +47,9 @@ Status Connector::listen(const Settings& settings) {
   ucp_listener_attr_t attributes = {};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   ucp_listener_query(listener_, &attributes);
-  const uint16_t port = SocketAddress{attributes.sockaddr}.port();
-  address_ = fmt::format("{} {} {}", kAddressMark, host_, port);
+  port_ = SocketAddress{attributes.sockaddr}.port();
+  UNISONO_RETURN_IF_ERROR(close_gate(port_, engine_.client_id()));
+  address_ = fmt::format("{} {} {}", kAddressMark, host_, port_);
   for (const SocketAddress& address : reachable) address_ += " " + address.host();
   return Status();
 }
@@ -105,13 +107,15 @@ void Connector::on_request(ucp_conn_request_h request, void* self) {
 
 void Connector::accept(ucp_conn_request_h request) {
   ucp_conn_request_attr_t attributes = {};
-  attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID;
+  attributes.field_mask =
+      UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID | UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
   const bool known = ucp_conn_request_query(request, &attributes) == UCS_OK &&
                      attributes.client_id == engine_.client_id();
   if (!known) {
     ucp_listener_reject(listener_, request);
     return;
   }
+  open_gate(port_, SocketAddress{attributes.client_address});
   ucp_ep_params_t parameters = {};
   parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   parameters.conn_request = request;

@@ -103,6 +103,7 @@ class Connector {
   const std::string host_ = network_identity();
   std::string address_;
   ucp_listener_h listener_ = nullptr;
+  uint16_t port_ = 0;                         // of the listener
   std::vector<std::unique_ptr<Link>> links_;  // closed ones too: UCX may still hold a pointer
   std::vector<Gone> gone_;
   std::vector<bool> connected_;  // by rank: has been, at least

@@ -82,7 +82,12 @@ Status Engine::open(const Settings& settings) {
   worker_parameters.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   worker_parameters.client_id = client_id();
   status = ucp_worker_create(context, &worker_parameters, &worker);
-  if (status != UCS_OK) return ucx_error("ucx cannot start a worker", status);
+  if (status != UCS_OK) {
+    const std::string& ports = settings.text(Setting::kPortRange);
+    return ucx_error(ports.empty() ? "ucx cannot start a worker"
+                                   : fmt::format("ucx cannot listen on ports {}", ports),
+                     status);
+  }
   status = ucp_worker_get_efd(worker, &event_fd);
   if (status != UCS_OK) return ucx_error("ucx has no event descriptor", status);
   return Status();

@@ -32,9 +32,11 @@ std::span<const uint8_t> bytes_of(const SocketAddress& address) {
                                      : std::span(base + offsetof(sockaddr_in6, sin6_addr), 16);
 }
 
-bool is_link_local(const SocketAddress& address) {
+// UCX uses neither link-local IPv6 nor IPv6 loopback.
+bool is_usable(const SocketAddress& address) {
   const auto bytes = bytes_of(address);
-  return address.family() == AF_INET6 && bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+  const bool link_local = bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
+  return address.family() == AF_INET || (!link_local && !address.is_loopback());
 }
 
 Result<std::vector<Interface>> list_interfaces() {
@@ -49,7 +51,7 @@ Result<std::vector<Interface>> list_interfaces() {
     Interface found{entry->ifa_name, {}};
     std::memcpy(&found.address.storage, entry->ifa_addr,
                 family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (!is_link_local(found.address)) interfaces.push_back(std::move(found));
+    if (is_usable(found.address)) interfaces.push_back(std::move(found));
   }
   return interfaces;
 }
