@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "transports/host_memory/transport.h"
+#include "transports/ucx/loader.h"
 
 namespace unisono {
 
@@ -11,6 +12,7 @@ std::span<const TransportRow> transports() {
   static const std::vector<TransportRow> kTable = {
       {"host_memory", "ranks of one host, as processes or threads, through shared memory",
        create_host_memory},
+      {"ucx", "the network through UCX: TCP, and RDMA where there is some", create_ucx_transport},
   };
   return kTable;
 }
