@@ -84,12 +84,14 @@ struct Geometry {
   uint32_t pairs = 0;       // peers of the owner
   uint32_t slots = 0;       // of a pair; a power of two
   uint64_t data_bytes = 0;  // of a pair; a multiple of a line
+  uint64_t mapped_bytes = 0;  // of the block for direct forms, behind the pair blocks
 
-  // About `staging_bytes` in all, and never less than a pair needs to work.
-  static Geometry of(size_t pairs, uint64_t staging_bytes);
+  // About `staging_bytes` for the pairs, and never less than a pair needs to work.
+  static Geometry of(size_t pairs, uint64_t staging_bytes, uint64_t mapped_bytes);
 
   uint64_t block_bytes() const { return 2 * kLineBytes + slots * sizeof(Slot) + data_bytes; }
-  uint64_t region_bytes() const;
+  uint64_t mapped_offset() const;  // of a page
+  uint64_t region_bytes() const { return mapped_offset() + mapped_bytes; }
 };
 
 struct RegionHeader {
@@ -98,14 +100,16 @@ struct RegionHeader {
   alignas(kLineBytes) std::atomic<uint32_t> asleep;
 };
 
-inline uint64_t Geometry::region_bytes() const {
-  return sizeof(RegionHeader) + pairs * block_bytes();
+inline uint64_t Geometry::mapped_offset() const {
+  constexpr uint64_t kPage = 4096;
+  return (sizeof(RegionHeader) + pairs * block_bytes() + kPage - 1) / kPage * kPage;
 }
 
-inline Geometry Geometry::of(size_t pairs, uint64_t staging_bytes) {
+inline Geometry Geometry::of(size_t pairs, uint64_t staging_bytes, uint64_t mapped_bytes) {
   constexpr uint64_t kMinSlots = 8, kMaxSlots = 256, kMinData = 512, kMaxData = uint64_t{1} << 31;
   const uint64_t share = staging_bytes / (pairs == 0 ? 1 : pairs);
   Geometry geometry;
+  geometry.mapped_bytes = mapped_bytes;
   geometry.pairs = static_cast<uint32_t>(pairs);
   geometry.slots = static_cast<uint32_t>(
       std::clamp(std::bit_floor(share / (16 * sizeof(Slot))), kMinSlots, kMaxSlots));

@@ -93,10 +93,11 @@ Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
-Result<std::shared_ptr<Region>> Region::create(std::vector<int> peers, uint64_t staging_bytes) {
+Result<std::shared_ptr<Region>> Region::create(std::vector<int> peers, uint64_t staging_bytes,
+                                               uint64_t mapped_bytes) {
   auto region = std::make_shared<Region>();
   region->peers_ = std::move(peers);
-  region->geometry_ = Geometry::of(region->peers_.size(), staging_bytes);
+  region->geometry_ = Geometry::of(region->peers_.size(), staging_bytes, mapped_bytes);
   const uint64_t bytes = region->geometry_.region_bytes();
   if (available_memory() < bytes) return shortage(bytes);
 

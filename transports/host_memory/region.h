@@ -56,11 +56,13 @@ class Region {
  public:
   // `peers`: the ranks that get a pair block, in the order of the blocks.
   // Errors: kOutOfResources with need and have; kSystem.
-  static Result<std::shared_ptr<Region>> create(std::vector<int> peers, uint64_t staging_bytes);
+  static Result<std::shared_ptr<Region>> create(std::vector<int> peers, uint64_t staging_bytes,
+                                                uint64_t mapped_bytes);
 
   int file() const { return file_.get(); }
   void close_file() { file_ = Descriptor(); }  // the memory stays
   std::byte* data() const { return mapping_.data(); }
+  std::byte* mapped_block() const { return data() + geometry_.mapped_offset(); }
   RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(mapping_.data()); }
   const Geometry& geometry() const { return geometry_; }
   uint32_t index_of(int peer) const;  // the block of that peer; precondition: it has one
@@ -89,6 +91,7 @@ struct PeerRegion {
 
   std::byte* data() const { return same_process ? same_process->data() : mapping.data(); }
   RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(data()); }
+  std::byte* mapped_block() const { return data() + header().geometry.mapped_offset(); }
   Pair pair() const { return Pair(data(), header().geometry, index); }
 };
 

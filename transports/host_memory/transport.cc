@@ -32,6 +32,7 @@ class HostMemory final : public Transport {
       : rank_(context.rank),
         job_token_(context.job_token),
         staging_bytes_(static_cast<uint64_t>(context.settings->integer(Setting::kStagingBytes))),
+        mapped_bytes_(context.mapped_bytes),
         address_(address),
         handshake_(std::move(handshake)),
         channels_(static_cast<size_t>(context.size)) {}
@@ -59,7 +60,11 @@ class HostMemory final : public Transport {
     return ended;
   }
 
-  void sleep(nanoseconds longest) override;
+  std::span<std::byte* const> mapped_blocks() const override { return mapped_; }
+  void wake_peers() override {
+    for (std::atomic<uint32_t>* const asleep : doorbells_) ring(*asleep);
+  }
+  void sleep(nanoseconds longest, const Ready& ready) override;
   void abort() override;
 
  private:
@@ -74,11 +79,14 @@ class HostMemory final : public Transport {
   const int rank_;
   const std::string job_token_;
   const uint64_t staging_bytes_;
+  const size_t mapped_bytes_;
   const Address address_;
   std::optional<Handshake> handshake_;                  // until connected
   std::shared_ptr<Region> region_;                      // from connect()
   std::vector<std::unique_ptr<HostChannel>> channels_;  // by rank; null where there is none
   std::vector<HostChannel*> connected_;
+  std::vector<std::byte*> mapped_;  // by rank
+  std::vector<std::atomic<uint32_t>*> doorbells_;  // of the connected
   std::vector<pollfd> processes_;  // pidfds of the living, and whose they are
   std::vector<HostChannel*> process_channels_;
   int sleeps_until_look_ = 0;
@@ -96,9 +104,13 @@ Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline
     ranks.push_back(each.rank);
   }
   std::ranges::sort(ranks);
-  Result<std::shared_ptr<Region>> region = Region::create(ranks, staging_bytes_);
+  Result<std::shared_ptr<Region>> region = Region::create(ranks, staging_bytes_, mapped_bytes_);
   if (!region.ok()) return region.status();
   region_ = region.take();
+  if (mapped_bytes_ > 0 && peers.size() + 1 == channels_.size()) {
+    mapped_.resize(channels_.size());
+    mapped_[static_cast<size_t>(rank_)] = region_->mapped_block();
+  }
 
   announce(address_.id, region_);  // first: threads need not wait for my processes
   auto found = handshake_->exchange(rank_, job_token_, *region_, processes, deadline);
@@ -137,6 +149,8 @@ Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline
 
 void HostMemory::open(int peer, std::unique_ptr<PeerRegion> region) {
   const int process = region->process.get();
+  doorbells_.push_back(&region->header().asleep);
+  if (!mapped_.empty()) mapped_[static_cast<size_t>(peer)] = region->mapped_block();
   auto channel = std::make_unique<HostChannel>(*region_, rank_, peer, std::move(region));
   connected_.push_back(channel.get());
   if (process >= 0) {
@@ -146,7 +160,7 @@ void HostMemory::open(int peer, std::unique_ptr<PeerRegion> region) {
   channels_[static_cast<size_t>(peer)] = std::move(channel);
 }
 
-void HostMemory::sleep(nanoseconds longest) {
+void HostMemory::sleep(nanoseconds longest, const Ready& ready) {
   if (region_ == nullptr) return;
   if (longest <= nanoseconds(0) || --sleeps_until_look_ <= 0) {
     look_for_dead();
@@ -155,7 +169,7 @@ void HostMemory::sleep(nanoseconds longest) {
   }
   std::atomic<uint32_t>& asleep = region_->header().asleep;
   asleep.store(1, std::memory_order_seq_cst);
-  if (!has_news()) {
+  if (!has_news() && !(ready && ready())) {
     futex_wait(asleep, 1, std::min(longest, kLongestSleep));
     if (asleep.load(std::memory_order_relaxed) == 1) sleeps_until_look_ = 0;  // nobody rang
   }

@@ -32,7 +32,9 @@ class UcxTransport final : public Transport {
   Channel& channel(int peer) override { return *channels_[static_cast<size_t>(peer)]; }
 
   int progress() override;
-  void sleep(std::chrono::nanoseconds longest) override { engine_.sleep(longest); }
+  void sleep(std::chrono::nanoseconds longest, const Ready& ready) override {
+    if (!ready || !ready()) engine_.sleep(longest);
+  }
   void abort() override;
 
  private:
