@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the codecs of 16-bit floats share. Inside src/codecs only.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/types.h"
+#include "kernels/convert.h"
+
+namespace unisono {
+
+struct HalfFormat {
+  double relative_error;  // half a unit in the last place of a normal number
+  double smallest_error;  // half the smallest subnormal number
+  double overflow;        // magnitudes that round to infinity begin here
+};
+
+// A product of values with bounded errors has no bounded error.
+inline constexpr ReduceOp kHalfOps[] = {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax,
+                                        ReduceOp::kAvg};
+
+inline void decode_half(DataType half, const void* wire, size_t first, size_t n, void* values) {
+  to_float32_kernel(half)(values, static_cast<const std::byte*>(wire) + 2 * first, n);
+}
+
+inline double half_error(const HalfFormat& format, const float* values, size_t count) {
+  double error = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const double size = std::fabs(static_cast<double>(values[i]));
+    if (size >= format.overflow) return std::numeric_limits<double>::infinity();
+    error = std::max(error,
+                     std::min(size, std::max(size * format.relative_error, format.smallest_error)));
+  }
+  return error;
+}
+
+}  // namespace unisono
