@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/job.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "bootstrap/environment.h"
+
+namespace unisono {
+namespace {
+
+Status run_rank(Result<std::unique_ptr<Bootstrap>> bootstrap, const Settings& settings,
+                const std::function<Status(Communicator&)>& body) {
+  if (!bootstrap.ok()) return bootstrap.status();
+  auto communicator = Communicator::create(bootstrap.take(), settings);
+  if (!communicator.ok()) return communicator.status();
+  return body(**communicator);
+}
+
+// What the job of these ranks came to: rank 0's failure, else the first one.
+Status run_threads(int ranks, const Settings& settings,
+                   const std::function<Status(Communicator&)>& body) {
+  auto bootstraps = make_thread_bootstraps(ranks);
+  std::vector<Status> statuses(bootstraps.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < bootstraps.size(); ++rank) {
+    threads.emplace_back(
+        [&, rank] { statuses[rank] = run_rank(std::move(bootstraps[rank]), settings, body); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Status& status : statuses)
+    if (!status.ok()) return status;
+  return Status();
+}
+
+}  // namespace
+
+int exit_status_of(const Status& status) {
+  if (status.ok()) return 0;
+  return status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kUnsupported
+             ? 2
+             : 1;
+}
+
+Result<Settings> settings_for(const JobOptions& options) {
+  auto settings = Settings::from_environment(environ);
+  if (!settings.ok() || options.transport.empty()) return settings;
+  UNISONO_RETURN_IF_ERROR(settings->set("UNISONO_TRANSPORT", options.transport, "--transport"));
+  return settings;
+}
+
+Result<int> run_job(const JobOptions& options, const std::function<Status(Communicator&)>& body) {
+  const auto settings = settings_for(options);
+  if (!settings.ok()) return settings.status();
+  const auto place = find_job(*settings, process_environment());
+  if (!place.ok()) return place.status();
+  if (place->way != JobPlace::Way::kAlone) {
+    const Deadline deadline = Deadline::after(settings->duration(Setting::kTimeout));
+    const Status status = run_rank(make_process_bootstrap(*settings, deadline), *settings, body);
+    if (place->rank == 0 && !status.ok()) return status;
+    return exit_status_of(status);
+  }
+  UNISONO_RETURN_IF_ERROR(run_threads(options.ranks, *settings, body));
+  return 0;
+}
+
+}  // namespace unisono
