@@ -4,10 +4,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
 #include "bootstrap/environment.h"
+#include "tools/launch.h"
 
 namespace unisono {
 namespace {
@@ -34,6 +37,21 @@ Status run_threads(int ranks, const Settings& settings,
   for (const Status& status : statuses)
     if (!status.ok()) return status;
   return Status();
+}
+
+// This program again, with the arguments that it was given.
+Result<std::vector<std::string>> own_command_line() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error)
+    return Status(StatusCode::kSystem,
+                  "cannot find this program: /proc/self/exe: " + error.message());
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (words.empty()) return Status(StatusCode::kSystem, "cannot read /proc/self/cmdline");
+  words.front() = program;
+  return words;
 }
 
 }  // namespace
@@ -63,8 +81,17 @@ Result<int> run_job(const JobOptions& options, const std::function<Status(Commun
     if (place->rank == 0 && !status.ok()) return status;
     return exit_status_of(status);
   }
-  UNISONO_RETURN_IF_ERROR(run_threads(options.ranks, *settings, body));
-  return 0;
+  if (options.as_threads || options.ranks == 1) {
+    UNISONO_RETURN_IF_ERROR(run_threads(options.ranks, *settings, body));
+    return 0;
+  }
+  auto words = own_command_line();
+  if (!words.ok()) return words.status();
+  return launch({.ranks = options.ranks,
+                 .argv = words.take(),
+                 .label = false,
+                 .command = fmt::format("unisono {}", options.command),
+                 .tell_status = false});
 }
 
 }  // namespace unisono

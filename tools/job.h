@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/settings.h"
 #include "base/status.h"
@@ -12,6 +13,7 @@
 namespace unisono {
 
 struct JobOptions {
+  std::string_view command;  // "bench"
   int ranks = 1;
   bool as_threads = false;
   std::string transport;  // sets UNISONO_TRANSPORT unless empty

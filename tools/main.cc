@@ -73,6 +73,9 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(make_compare_command());
   commands.push_back(make_bench_command());
+  commands.push_back(make_run_command());
+  commands.push_back(make_verify_command());
+  commands.push_back(make_explain_command());
   commands.push_back(make_settings_command());
   return commands;
 }

@@ -191,7 +191,7 @@ Result<std::vector<Candidate>> able_candidates(const Session& session, const Mea
 
 Result<int> run_sweep(const MeasureOptions& options, std::string_view command,
                       const std::function<Presentation()>& make_presentation) {
-  const JobOptions job{options.ranks.value_or(kDefaultRanks), options.as_threads,
+  const JobOptions job{command, options.ranks.value_or(kDefaultRanks), options.as_threads,
                        options.transport};
   return run_job(job, [&](Communicator& communicator) -> Status {
     const auto world = survey(communicator);
