@@ -42,6 +42,11 @@ inline Status bad_value(std::string_view flag, std::string_view value, std::stri
                           std::string(expected));
 }
 
+// The same in front of a message that begins with the value.
+inline Status bad_value(std::string_view flag, const Status& status) {
+  return Status(status.code(), std::string(flag) + " " + std::string(status.message()));
+}
+
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_explain_command();

@@ -11,16 +11,26 @@
 
 #include "bootstrap/environment.h"
 #include "tools/launch.h"
+#include "tools/world.h"
 
 namespace unisono {
 namespace {
 
-Status run_rank(Result<std::unique_ptr<Bootstrap>> bootstrap, const Settings& settings,
-                const std::function<Status(Communicator&)>& body) {
-  if (!bootstrap.ok()) return bootstrap.status();
+// What this rank's part came to.
+struct Outcome {
+  Status status;
+  bool common = false;  // all ranks know of it
+};
+
+Outcome run_rank(Result<std::unique_ptr<Bootstrap>> bootstrap, const Settings& settings,
+                 const std::function<Status(Communicator&)>& body) {
+  if (!bootstrap.ok()) return {bootstrap.status(), false};
   auto communicator = Communicator::create(bootstrap.take(), settings);
-  if (!communicator.ok()) return communicator.status();
-  return body(**communicator);
+  if (!communicator.ok()) return {communicator.status(), false};
+  Outcome outcome{body(**communicator), false};
+  const Status agreed = agree(**communicator, outcome.status, &outcome.common);
+  if (outcome.status.ok()) outcome.status = agreed;
+  return outcome;
 }
 
 // What the job of these ranks came to: rank 0's failure, else the first one.
@@ -30,8 +40,9 @@ Status run_threads(int ranks, const Settings& settings,
   std::vector<Status> statuses(bootstraps.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < bootstraps.size(); ++rank) {
-    threads.emplace_back(
-        [&, rank] { statuses[rank] = run_rank(std::move(bootstraps[rank]), settings, body); });
+    threads.emplace_back([&, rank] {
+      statuses[rank] = run_rank(std::move(bootstraps[rank]), settings, body).status;
+    });
   }
   for (std::thread& thread : threads) thread.join();
   for (const Status& status : statuses)
@@ -77,9 +88,12 @@ Result<int> run_job(const JobOptions& options, const std::function<Status(Commun
   if (!place.ok()) return place.status();
   if (place->way != JobPlace::Way::kAlone) {
     const Deadline deadline = Deadline::after(settings->duration(Setting::kTimeout));
-    const Status status = run_rank(make_process_bootstrap(*settings, deadline), *settings, body);
-    if (place->rank == 0 && !status.ok()) return status;
-    return exit_status_of(status);
+    const Outcome outcome = run_rank(make_process_bootstrap(*settings, deadline), *settings, body);
+    if (outcome.status.ok()) return 0;
+    if (place->rank == 0) return outcome.status;
+    // Rank 0 tells what all know; a launcher must not end it for our sake before it has.
+    if (outcome.common) return 0;
+    return outcome.status.in(fmt::format("rank {}", place->rank));
   }
   if (options.as_threads || options.ranks == 1) {
     UNISONO_RETURN_IF_ERROR(run_threads(options.ranks, *settings, body));

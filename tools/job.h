@@ -27,8 +27,8 @@ Result<Settings> settings_for(const JobOptions& options);
 // - alone, with processes: starts this program again, with the same arguments, as `ranks` local
 // ranks;
 // - alone, with threads or one rank: here.
-// Failures are rank 0's to tell: its own is returned, any other rank just ends with the same exit
-// status.
+// A failure that all ranks know of is rank 0's to tell: the others end with 0. Any other failure is
+// told by each rank that has it.
 Result<int> run_job(const JobOptions& options, const std::function<Status(Communicator&)>& body);
 
 int exit_status_of(const Status& status);  // 0; 2 for a caller's mistake; 1

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
 
 #include "base/text.h"
@@ -23,26 +24,25 @@ class CliFlags final : public Flags {
     if (!target.empty()) option->option_text(what + " (" + target + ")");
   }
   void toggle(const std::string& names, bool& target, const std::string& help) override {
-    app_.add_flag(names, target, help);
+    app_.add_flag(names, target, help)->disable_flag_override();
   }
   void program(std::vector<std::string>& words) override {
     program_ = &words;
     app_.prefix_command();
   }
 
-  // After parsing. kInvalidArgument naming a word that is no flag.
-  Status take_rest() {
+  // After parsing; `behind` are the words after "--". kInvalidArgument naming a word that is no
+  // flag.
+  Status take_rest(const std::vector<std::string>& behind) {
     std::vector<std::string> rest = app_.remaining();
-    if (program_ != nullptr) {
-      if (!rest.empty() && rest.front() == "--") {
-        rest.erase(rest.begin());
-      } else if (!rest.empty() && rest.front().starts_with("-")) {
-        return unknown(rest.front());
-      }
+    const bool is_program = program_ != nullptr && (rest.empty() || !rest.front().starts_with("-"));
+    if (!is_program && !rest.empty()) return unknown(rest.front());
+    rest.insert(rest.end(), behind.begin(), behind.end());
+    if (is_program)
       *program_ = rest;
-      return Status();
-    }
-    return rest.empty() ? Status() : unknown(rest.front());
+    else if (!rest.empty())
+      return unknown(rest.front());
+    return Status();
   }
 
  private:
@@ -80,8 +80,8 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   return commands;
 }
 
-int print_help(const CLI::App& app) {
-  const Status status = Output::standard().write(app.help());
+int print_help(const CLI::App& app, const std::string& above) {
+  const Status status = Output::standard().write(app.help(above));
   return status.ok() ? 0 : fail("", status);
 }
 
@@ -91,7 +91,20 @@ std::string indented(std::string_view lines) {
   return text;
 }
 
-// The name of the subcommand that the words ask for, or why there is none.
+// "--bytes: 1 required TEXT missing"
+Status in_our_words(const CLI::ParseError& error) {
+  const std::string message = error.what();
+  const bool is_flag = message.starts_with("-");
+  const std::string flag = message.substr(0, message.find_first_of(": "));
+  if (is_flag && message.ends_with("missing")) return invalid_argument(flag + ": expected a value");
+  if (is_flag && message.ends_with("override"))
+    return invalid_argument(flag + ": expected no value");
+  if (is_flag && message.find("At Most 1") != std::string::npos)
+    return invalid_argument(flag + ": expected only once");
+  return invalid_argument(message.substr(0, message.find('\n')));
+}
+
+// Whether there is a command of that name.
 Status check_command(const std::vector<std::unique_ptr<Command>>& commands, std::string_view word) {
   std::vector<std::string_view> names;
   for (const auto& command : commands) names.push_back(command->name());
@@ -124,21 +137,25 @@ int run(int argc, const char* const* argv) {
     subcommands.push_back(sub);
     command->declare(*flags.back());
   }
+  // The library would look for flags after "--" too.
+  const auto* const end = argv + argc;
+  const auto* const bar = std::find(argv, end, std::string_view("--"));
+  const std::vector<std::string> behind(bar == end ? end : bar + 1, end);
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(bar - argv), argv);
   } catch (const CLI::CallForVersion&) {
     const Status status = Output::standard().write("unisono " UNISONO_VERSION "\n");
     return status.ok() ? 0 : fail("", status);
   } catch (const CLI::CallForHelp&) {
     for (CLI::App* sub : subcommands)
-      if (sub->parsed()) return print_help(*sub);
-    return print_help(app);
+      if (sub->parsed()) return print_help(*sub, "unisono");
+    return print_help(app, "");
   } catch (const CLI::ParseError& error) {
-    return fail(argv[1], invalid_argument(error.what()));
+    return fail(argv[1], in_our_words(error));
   }
   for (size_t i = 0; i < commands.size(); ++i) {
     if (!subcommands[i]->parsed()) continue;
-    const Status complete = flags[i]->take_rest();
+    const Status complete = flags[i]->take_rest(behind);
     if (!complete.ok()) return fail(commands[i]->name(), complete);
     const Result<int> status = commands[i]->run();
     return status.ok() ? *status : fail(commands[i]->name(), status.status());

@@ -40,6 +40,11 @@ int clamped(double value, int low, int high) {
   return static_cast<int>(std::clamp<double>(value, low, high));
 }
 
+// A rank that has failed tells of it when the others expect a measurement.
+Status out_of_step(size_t rank) {
+  return Status(StatusCode::kPeerFailed, fmt::format("rank {} has given up the measurement", rank));
+}
+
 // What a rank tells the others of a candidate, before its times.
 struct Report {
   uint64_t wire_bytes = 0;
@@ -175,6 +180,7 @@ Result<Meter::Pace> Meter::agree_on_pace(std::span<Runner> runners) {
   pace.warmup = which.warmup.value_or(clamped(kWarmupBudgetUs / mean_us, 0, 50));
   const auto all = communicator_.all_gather({reinterpret_cast<const char*>(&pace), sizeof(pace)});
   if (!all.ok()) return all.status();
+  if (all->front().size() != sizeof(pace)) return out_of_step(0);
   std::memcpy(&pace, all->front().data(), sizeof(pace));
   return pace;
 }
@@ -209,6 +215,8 @@ Result<std::vector<Measurement>> Meter::exchange(std::span<Runner> runners) {
   }
   const auto all = communicator_.all_gather(mine);
   if (!all.ok()) return all.status();
+  for (size_t rank = 0; rank < all->size(); ++rank)
+    if ((*all)[rank].size() != mine.size()) return out_of_step(rank);
   std::vector<Measurement> measurements;
   size_t at = 0;
   for (Runner& runner : runners) {

@@ -54,11 +54,6 @@ Result<std::vector<T>> parse_names(std::string_view flag, std::string_view text,
   return values;
 }
 
-// "TEXT: expected …" after a flag: "--bytes TEXT: expected …".
-Status after_flag(std::string_view flag, const Status& status) {
-  return Status(status.code(), fmt::format("{} {}", flag, status.message()));
-}
-
 Result<std::vector<uint64_t>> parse_sizes(const MeasureFlags& flags) {
   std::string_view flag = "--bytes";
   std::string text = flags.bytes;
@@ -74,7 +69,7 @@ Result<std::vector<uint64_t>> parse_sizes(const MeasureFlags& flags) {
     if (!flags.factor.empty()) text += ":x" + flags.factor;
   }
   auto sizes = parse_byte_sweep(text.empty() ? kDefaultBytes : text);
-  if (!sizes.ok()) return after_flag(flag, sizes.status());
+  if (!sizes.ok()) return bad_value(flag, sizes.status());
   return sizes;
 }
 
@@ -124,7 +119,7 @@ Result<std::vector<Candidate>> parse_algorithms(std::string_view text) {
       return Status();
     }
     auto choice = parse_choice(name, algorithms());
-    if (!choice.ok()) return after_flag("--algorithm", choice.status());
+    if (!choice.ok()) return choice.status().in("--algorithm");
     const std::string label = to_string(*choice, algorithms());
     candidates.push_back({label, choice.take()});
     return Status();

@@ -94,14 +94,15 @@ class Verify final : public Command {
 
   Result<int> run() override {
     const auto sizes = parse_rank_sweep(ranks_);
-    if (!sizes.ok()) return sizes.status().in("--ranks");
+    if (!sizes.ok()) return bad_value("--ranks", sizes.status());
     const auto candidates = parse_algorithms(algorithm_);
     if (!candidates.ok()) return candidates.status();
     for (const Candidate& candidate : *candidates)
       if (!candidate.choice) return bad_value("--algorithm", candidate.label, "algorithms, or all");
     Output output = Output::standard();
     UNISONO_RETURN_IF_ERROR(
-        output.write("# proven with 1, 2 and 3 slices and one view of each peer; of the busiest rank at the largest rank "
+        output.write("# proven with 1, 2 and 3 slices and one view of each peer; of the busiest "
+                     "rank at the largest rank "
                      "count: steps, and "
                      "vectors of n bytes sent and received; rounds: longest chain of messages\n" +
                      kTable.header()));

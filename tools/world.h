@@ -14,7 +14,8 @@ struct World {
 };
 Result<World> survey(Communicator& communicator);
 
-// All ranks get the failure of the first rank that has one, or ok.
-Status agree(Communicator& communicator, const Status& mine);
+// All ranks get the failure of the first rank that has one, or ok. Where the ranks cannot be asked
+// any more, the error says so and `reached` is false.
+Status agree(Communicator& communicator, const Status& mine, bool* reached = nullptr);
 
 }  // namespace unisono
