@@ -97,8 +97,8 @@ Status in_our_words(const CLI::ParseError& error) {
   const bool is_flag = message.starts_with("-");
   const std::string flag = message.substr(0, message.find_first_of(": "));
   if (is_flag && message.ends_with("missing")) return invalid_argument(flag + ": expected a value");
-  if (is_flag && message.ends_with("override"))
-    return invalid_argument(flag + ": expected no value");
+  if (message.ends_with("override"))
+    return invalid_argument("--" + message.substr(0, message.find(' ')) + ": expected no value");
   if (is_flag && message.find("At Most 1") != std::string::npos)
     return invalid_argument(flag + ": expected only once");
   return invalid_argument(message.substr(0, message.find('\n')));

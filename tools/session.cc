@@ -189,14 +189,19 @@ Result<std::vector<Candidate>> able_candidates(const Session& session, const Mea
   return able;
 }
 
+Status run_sweep_on(Communicator& communicator, const MeasureOptions& options,
+                    std::string_view command, Presentation presentation) {
+  const auto world = survey(communicator);
+  if (!world.ok()) return world.status();
+  return Sweep({options, communicator, *world}, command, std::move(presentation)).run();
+}
+
 Result<int> run_sweep(const MeasureOptions& options, std::string_view command,
                       const std::function<Presentation()>& make_presentation) {
   const JobOptions job{command, options.ranks.value_or(kDefaultRanks), options.as_threads,
                        options.transport};
-  return run_job(job, [&](Communicator& communicator) -> Status {
-    const auto world = survey(communicator);
-    if (!world.ok()) return world.status();
-    return Sweep({options, communicator, *world}, command, make_presentation()).run();
+  return run_job(job, [&](Communicator& communicator) {
+    return run_sweep_on(communicator, options, command, make_presentation());
   });
 }
 

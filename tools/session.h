@@ -36,6 +36,10 @@ struct Presentation {
   std::function<std::string(const Session&)> footer;
 };
 
+// One rank's part: measures every case. Collective. kInternal on all ranks when results are wrong.
+Status run_sweep_on(Communicator& communicator, const MeasureOptions& options,
+                    std::string_view command, Presentation presentation);
+
 // The job of bench and compare. Returns the exit status; errors as run_job, and kInternal when
 // results are wrong.
 Result<int> run_sweep(const MeasureOptions& options, std::string_view command,
