@@ -124,14 +124,10 @@ Verdict Problem::check_values(size_t shift, const void* output, size_t count) co
 Verdict Problem::check(size_t shift, const void* output, size_t count) const {
   if (set_ == InputSet::kOrderSensitive) {
     switch (type_) {
-      case DataType::kFloat16:
-        return check_values<DataType::kFloat16>(shift, output, count);
-      case DataType::kBfloat16:
-        return check_values<DataType::kBfloat16>(shift, output, count);
-      case DataType::kFloat32:
-        return check_values<DataType::kFloat32>(shift, output, count);
-      default:
-        return check_values<DataType::kFloat64>(shift, output, count);
+      case DataType::kFloat16: return check_values<DataType::kFloat16>(shift, output, count);
+      case DataType::kBfloat16: return check_values<DataType::kBfloat16>(shift, output, count);
+      case DataType::kFloat32: return check_values<DataType::kFloat32>(shift, output, count);
+      default: return check_values<DataType::kFloat64>(shift, output, count);
     }
   }
   Verdict verdict;

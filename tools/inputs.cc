@@ -75,8 +75,7 @@ uint64_t ExactInputs::integer(int rank, size_t index) const {
   const int low_bits = width_of(type_) - 8;
   switch (op_) {
     case ReduceOp::kSum:
-    case ReduceOp::kAvg:
-      return std::max<uint64_t>(bits, 1);
+    case ReduceOp::kAvg: return std::max<uint64_t>(bits, 1);
     case ReduceOp::kProd:  // odd, so that no factor is lost in the wrapping; not 1
       return std::max<uint64_t>(bits | 1, 3);
     case ReduceOp::kMin:
@@ -96,18 +95,10 @@ uint64_t ExactInputs::integer_result(size_t index) const {
         is_signed(type_) ? extended(type_, next) < extended(type_, result) : next < result;
     switch (op_) {
       case ReduceOp::kSum:
-      case ReduceOp::kAvg:
-        result = truncated(type_, result + next);
-        break;
-      case ReduceOp::kProd:
-        result = truncated(type_, result * next);
-        break;
-      case ReduceOp::kMin:
-        result = less ? next : result;
-        break;
-      case ReduceOp::kMax:
-        result = less ? result : next;
-        break;
+      case ReduceOp::kAvg: result = truncated(type_, result + next); break;
+      case ReduceOp::kProd: result = truncated(type_, result * next); break;
+      case ReduceOp::kMin: result = less ? next : result; break;
+      case ReduceOp::kMax: result = less ? result : next; break;
     }
   }
   if (op_ != ReduceOp::kAvg) return result;
@@ -136,8 +127,7 @@ double ExactInputs::real(int rank, size_t index) const {
       return sign * (bits & 2 ? 2.0 : 0.5);
     }
     case ReduceOp::kMin:
-    case ReduceOp::kMax:
-      return static_cast<double>(contender(op_, rank, index, ranks_)) - 96;
+    case ReduceOp::kMax: return static_cast<double>(contender(op_, rank, index, ranks_)) - 96;
   }
   return 0;
 }
@@ -148,18 +138,10 @@ double ExactInputs::real_result(size_t index) const {
     const double next = real(rank, index);
     switch (op_) {
       case ReduceOp::kSum:
-      case ReduceOp::kAvg:
-        result += next;
-        break;
-      case ReduceOp::kProd:
-        result *= next;
-        break;
-      case ReduceOp::kMin:
-        result = std::min(result, next);
-        break;
-      case ReduceOp::kMax:
-        result = std::max(result, next);
-        break;
+      case ReduceOp::kAvg: result += next; break;
+      case ReduceOp::kProd: result *= next; break;
+      case ReduceOp::kMin: result = std::min(result, next); break;
+      case ReduceOp::kMax: result = std::max(result, next); break;
     }
   }
   if (op_ != ReduceOp::kAvg) return result;

@@ -26,8 +26,8 @@ namespace {
 constexpr int kStatusTimeout = 124, kStatusNoProgram = 127;
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-void say(std::string_view line) {
-  const std::string text = fmt::format("unisono run: {}\n", line);
+void say(const LaunchOptions& options, std::string_view line) {
+  const std::string text = fmt::format("{}: {}\n", options.command, line);
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -80,7 +80,7 @@ class Launch {
 
   int run() {
     if (signals_.descriptor() < 0) {
-      say(fmt::format("cannot watch signals: {}", std::strerror(errno)));
+      say(options_, fmt::format("cannot watch signals: {}", std::strerror(errno)));
       return 1;
     }
     if (options_.timeout.count() > 0) end_ = Deadline::after(options_.timeout);
@@ -151,11 +151,11 @@ class Launch {
     }
   }
 
-  // The first cause counts.
+  // The first cause counts; an empty one has been told.
   void stop(int status, const std::string& cause, int signal = SIGTERM,
             bool skip_own_group = false) {
     if (stopping()) return;
-    say(cause);
+    if (!cause.empty()) say(options_, cause);
     status_ = status;
     kill_at_ = Deadline::after(options_.grace);
     signal_all(signal, skip_own_group);
@@ -226,7 +226,9 @@ class Launch {
       stop(128 + info.si_status, fmt::format("{} was killed by signal {} ({})", who, info.si_status,
                                              strsignal(info.si_status)));
     else if (info.si_status != 0)
-      stop(info.si_status, fmt::format("{} exited with status {}", who, info.si_status));
+      stop(info.si_status, options_.tell_status
+                               ? fmt::format("{} exited with status {}", who, info.si_status)
+                               : std::string());
   }
 
   const LaunchOptions& options_;
@@ -242,8 +244,8 @@ class Launch {
 
 int launch(const LaunchOptions& options) {
   if (options.argv.empty() || options.ranks < 1) {
-    say(fmt::format("expected a program and at least 1 rank, got {} words and {} ranks",
-                    options.argv.size(), options.ranks));
+    say(options, fmt::format("expected a program and at least 1 rank, got {} words and {} ranks",
+                             options.argv.size(), options.ranks));
     return 2;
   }
   return Launch(options).run();

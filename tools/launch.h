@@ -12,6 +12,8 @@ struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> argv;  // program (looked up in PATH) and its arguments; not empty
   bool label = true;  // "[2] " before every line; false: ranks write straight to our own outputs
+  std::string command = "unisono run";  // in front of the cause
+  bool tell_status = true;  // false: a rank that exits with a failure has told the cause itself
   std::chrono::nanoseconds timeout{0};                       // for the whole job; 0: none
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL
 };

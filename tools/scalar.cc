@@ -27,15 +27,10 @@ double FloatFormat::least_subnormal() const {
 
 FloatFormat float_format(DataType type) {
   switch (type) {
-    case DataType::kFloat16:
-      return {5, 11};
-    case DataType::kBfloat16:
-      return {8, 8};
-    case DataType::kFloat32:
-      return {8, 24};
-    default:
-      assert(type == DataType::kFloat64);
-      return {11, 53};
+    case DataType::kFloat16: return {5, 11};
+    case DataType::kBfloat16: return {8, 8};
+    case DataType::kFloat32: return {8, 24};
+    default: assert(type == DataType::kFloat64); return {11, 53};
   }
 }
 
@@ -72,26 +67,16 @@ double half_to_double(uint16_t bits) {
 
 double load(DataType type, const void* element) {
   switch (type) {
-    case DataType::kInt8:
-      return load<DataType::kInt8>(element);
-    case DataType::kUint8:
-      return load<DataType::kUint8>(element);
-    case DataType::kInt32:
-      return load<DataType::kInt32>(element);
-    case DataType::kUint32:
-      return load<DataType::kUint32>(element);
-    case DataType::kInt64:
-      return load<DataType::kInt64>(element);
-    case DataType::kUint64:
-      return load<DataType::kUint64>(element);
-    case DataType::kFloat16:
-      return load<DataType::kFloat16>(element);
-    case DataType::kBfloat16:
-      return load<DataType::kBfloat16>(element);
-    case DataType::kFloat32:
-      return load<DataType::kFloat32>(element);
-    case DataType::kFloat64:
-      return load<DataType::kFloat64>(element);
+    case DataType::kInt8: return load<DataType::kInt8>(element);
+    case DataType::kUint8: return load<DataType::kUint8>(element);
+    case DataType::kInt32: return load<DataType::kInt32>(element);
+    case DataType::kUint32: return load<DataType::kUint32>(element);
+    case DataType::kInt64: return load<DataType::kInt64>(element);
+    case DataType::kUint64: return load<DataType::kUint64>(element);
+    case DataType::kFloat16: return load<DataType::kFloat16>(element);
+    case DataType::kBfloat16: return load<DataType::kBfloat16>(element);
+    case DataType::kFloat32: return load<DataType::kFloat32>(element);
+    case DataType::kFloat64: return load<DataType::kFloat64>(element);
   }
   return 0;
 }

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// unisono explain: what would run a call, why, and its steps.
+#include "schedule/explain.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "algorithms/registry.h"
+#include "base/text.h"
+#include "select/rules.h"
+#include "tools/measure_options.h"
+#include "tools/output.h"
+
+namespace unisono {
+namespace {
+
+struct Pick {
+  Choice choice;
+  std::string reason;
+};
+
+class Explain final : public Command {
+ public:
+  std::string_view name() const override { return "explain"; }
+  std::string_view summary() const override {
+    return "what would run an all-reduce of a size, why, and its steps";
+  }
+  std::string_view example() const override {
+    return "unisono explain --bytes 1M -n 4\n"
+           "unisono explain -n 8 --algorithm ring --rank 2 --steps";
+  }
+
+  void declare(Flags& flags) override {
+    flags.text("-n,--ranks", ranks_, "N", "ranks, all on one host");
+    flags.text("--bytes", bytes_, "SIZE", "size of the vector");
+    flags.text("--algorithm", algorithm_, "CHOICE", "auto, or what the call asks for");
+    flags.text("--rank", rank_, "R", "whose steps");
+    flags.toggle("--steps", steps_, "print the schedule, one step a line");
+  }
+
+  Result<int> run() override {
+    const auto ranks = parse_count("--ranks", ranks_, 1, 65536);
+    if (!ranks.ok()) return ranks.status();
+    const auto bytes = parse_bytes(bytes_);
+    if (!bytes) return bad_value("--bytes", bytes_, "a size like 8 or 64K");
+    const auto rank = parse_count("--rank", rank_, 0, *ranks - 1);
+    if (!rank.ok()) return rank.status();
+    Shape shape{.rank = *rank, .size = *ranks};
+    const auto pick = choose(*bytes, shape);
+    if (!pick.ok()) return pick.status();
+    const Algorithm& algorithm = *find_algorithm(pick->choice.algorithm);
+    shape.parameters = pick->choice.parameters;
+    UNISONO_RETURN_IF_ERROR(algorithm.supports(shape).in(pick->choice.algorithm));
+
+    std::string text = fmt::format("all_reduce of {} bytes by {} rank{} on one host\n",
+                                   format_bytes(*bytes), *ranks, *ranks == 1 ? "" : "s");
+    text += fmt::format("runs    {}\n", to_string(pick->choice, algorithms()));
+    text += fmt::format("        {}\n", algorithm.summary);
+    text += fmt::format("reason  {}\n", pick->reason);
+    if (steps_) text += "\n" + explain(algorithm.build(shape));
+    UNISONO_RETURN_IF_ERROR(Output::standard().write(text));
+    return 0;
+  }
+
+ private:
+  // As a communicator chooses: the call, the settings, the rules.
+  Result<Pick> choose(uint64_t bytes, const Shape& shape) const {
+    const auto settings = Settings::from_environment(environ);
+    if (!settings.ok()) return settings.status();
+    const std::string& forced = settings->text(Setting::kAlgorithm);
+    if (algorithm_ != "auto") return parsed(algorithm_, "--algorithm", "asked for by --algorithm");
+    if (forced != "auto") return parsed(forced, "UNISONO_ALGORITHM", "forced by UNISONO_ALGORITHM");
+    const std::string& text = settings->text(Setting::kRules);
+    const auto rules =
+        Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
+    if (!rules.ok()) return rules.status().in("UNISONO_RULES");
+    auto match = rules->select({bytes, static_cast<uint64_t>(shape.size), 1}, shape);
+    if (!match.ok()) return match.status();
+    return Pick{match->choice, fmt::format("rule '{}' of {}", match->rule,
+                                           text.empty() ? "the built-in rules" : "UNISONO_RULES")};
+  }
+
+  static Result<Pick> parsed(const std::string& text, std::string_view from,
+                             const std::string& reason) {
+    auto choice = parse_choice(text, algorithms());
+    if (!choice.ok()) return choice.status().in(from);
+    return Pick{choice.take(), reason};
+  }
+
+  std::string ranks_ = "4";
+  std::string bytes_ = "1M";
+  std::string algorithm_ = "auto";
+  std::string rank_ = "0";
+  bool steps_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_explain_command() {
+  return std::make_unique<Explain>();
+}
+
+}  // namespace unisono

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "algorithms/registry.h"
+#include "base/text.h"
+
+namespace unisono {
+namespace {
+
+constexpr int kPoison = 0xA5;
+constexpr double kBudgetUs = 100e3, kWarmupBudgetUs = 20e3;  // a candidate
+constexpr double kBatchUs = 50;                              // a batched sample lasts about
+constexpr int kTrials = 2, kTrialBatch = 8;
+constexpr int kSmallRounds = 8;  // checked calls of a vector that is shorter than the pattern
+constexpr uint64_t kRotatedBytes = 128 << 10;
+constexpr uint64_t kMostSlots = 8;
+
+// Small vectors take turns in several buffers, as the gradients of a training step do.
+uint64_t slots_for(uint64_t bytes) {
+  return std::clamp<uint64_t>(kRotatedBytes / std::max<uint64_t>(bytes, 1), 1, kMostSlots);
+}
+
+uint64_t region_bytes(uint64_t largest_bytes) {
+  return std::max(round_to_pages(largest_bytes),
+                  kMostSlots * round_to_pages(kRotatedBytes / kMostSlots));
+}
+
+double now_us() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::micro>(now).count();
+}
+
+int clamped(double value, int low, int high) {
+  return static_cast<int>(std::clamp<double>(value, low, high));
+}
+
+// A rank that has failed tells of it when the others expect a measurement.
+Status out_of_step(size_t rank) {
+  return Status(StatusCode::kPeerFailed, fmt::format("rank {} has given up the measurement", rank));
+}
+
+// What a rank tells the others of a candidate, before its times.
+struct Report {
+  uint64_t wire_bytes = 0;
+  uint64_t hash = 0;  // of all checked results
+  Verdict verdict;
+};
+
+}  // namespace
+
+struct Meter::Runner {
+  const MeasureCase& which;
+  Measurement measurement;
+  AllReduceCall call;
+  Report report;
+  std::vector<double> times_us;
+};
+
+Meter::Meter(Communicator& communicator) : communicator_(communicator) {
+  barrier_ = {.input = &token_,
+              .output = &tokens_,
+              .count = 1,
+              .type = DataType::kInt32,
+              .op = ReduceOp::kSum,
+              .choice = *parse_choice("one_shot", algorithms())};
+}
+
+Meter::~Meter() = default;
+
+Result<std::unique_ptr<Meter>> Meter::create(Communicator& communicator, const World& world,
+                                             uint64_t largest_bytes) {
+  Status status;
+  auto meter = std::unique_ptr<Meter>(new Meter(communicator));
+  const uint64_t most = available_memory() / (2 * static_cast<uint64_t>(world.local_ranks));
+  if (largest_bytes > most) {
+    status = invalid_argument(fmt::format(
+        "--bytes {}: with an input and an output for each of {} ranks on this host, memory is "
+        "available for at most {}M",
+        format_bytes(largest_bytes), world.local_ranks, most >> 20));
+  }
+  UNISONO_RETURN_IF_ERROR(agree(communicator, status));
+  for (Pages* pages : {&meter->input_, &meter->output_}) {
+    auto allocated = Pages::allocate(region_bytes(largest_bytes));
+    if (!allocated.ok())
+      status = allocated.status();
+    else
+      *pages = allocated.take();
+  }
+  UNISONO_RETURN_IF_ERROR(agree(communicator, status));
+  return meter;
+}
+
+const Problem& Meter::problem(InputSet set, const MeasureCase& which) {
+  for (const auto& cached : problems_)
+    if (cached->set == set && cached->type == which.type && cached->op == which.op)
+      return cached->problem;
+  problems_.push_back(std::make_unique<CachedProblem>(CachedProblem{
+      set, which.type, which.op,
+      Problem(set, which.type, which.op, communicator_.size(), communicator_.rank())}));
+  return problems_.back()->problem;
+}
+
+void Meter::place(Runner& runner) {
+  const uint64_t bytes = runner.which.bytes();
+  const uint64_t at = calls_++ % slots_for(bytes) * round_to_pages(bytes);
+  runner.call.output = output_.data() + at;
+  runner.call.input = runner.which.in_place ? runner.call.output : input_.data() + at;
+}
+
+void Meter::rewrite(Runner& runner, InputSet set) {
+  shift_ = (shift_ + 131) % Problem::kPeriod;
+  problem(set, runner.which)
+      .write_input(shift_, const_cast<void*>(runner.call.input), runner.which.count);
+}
+
+void Meter::check_output(Runner& runner, InputSet set) {
+  const MeasureCase& which = runner.which;
+  runner.report.verdict.add(problem(set, which).check(shift_, runner.call.output, which.count));
+  const uint64_t results[] = {runner.report.hash, hash_of(runner.call.output, which.bytes())};
+  runner.report.hash = hash_of(results, sizeof(results));
+}
+
+Status Meter::checked_call(Runner& runner, InputSet set) {
+  place(runner);
+  if (runner.which.count > 0) std::memset(runner.call.output, kPoison, runner.which.bytes());
+  rewrite(runner, set);
+  UNISONO_RETURN_IF_ERROR(communicator_.all_reduce(runner.call));
+  check_output(runner, set);
+  return Status();
+}
+
+Status Meter::sample(Runner& runner, int batch, double& time_us) {
+  const bool fresh = runner.which.fresh;
+  double begin;
+  if (batch > 0) {
+    UNISONO_RETURN_IF_ERROR(barrier());
+    begin = now_us();
+    for (int i = 0; i < batch; ++i) {
+      place(runner);
+      if (fresh) rewrite(runner, InputSet::kExact);
+      UNISONO_RETURN_IF_ERROR(communicator_.all_reduce(runner.call));
+    }
+  } else {
+    place(runner);
+    if (fresh) rewrite(runner, InputSet::kExact);
+    UNISONO_RETURN_IF_ERROR(barrier());
+    begin = now_us();
+    UNISONO_RETURN_IF_ERROR(communicator_.all_reduce(runner.call));
+  }
+  time_us = (now_us() - begin) / std::max(batch, 1);
+  return Status();
+}
+
+Result<Meter::Pace> Meter::agree_on_pace(std::span<Runner> runners) {
+  const MeasureCase& which = runners.front().which;
+  const bool batched = which.bytes() <= kBatchedBytes;
+  const int trial_batch = batched ? kTrialBatch : 0;
+  double sum_us = 0, shortest_us = kBudgetUs;
+  for (Runner& runner : runners) {
+    double best_us = kBudgetUs;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      double time_us = 0;
+      UNISONO_RETURN_IF_ERROR(sample(runner, trial_batch, time_us));
+      best_us = std::min(best_us, time_us);
+    }
+    sum_us += best_us;
+    shortest_us = std::min(shortest_us, best_us);
+  }
+  const double mean_us = std::max(sum_us / static_cast<double>(runners.size()), 0.01);
+  Pace pace;
+  pace.batch = batched ? clamped(kBatchUs / std::max(shortest_us, 0.01), 1, 64) : 0;
+  pace.samples =
+      which.iterations.value_or(clamped(kBudgetUs / (mean_us * std::max(pace.batch, 1)), 5, 1000));
+  pace.warmup = which.warmup.value_or(clamped(kWarmupBudgetUs / mean_us, 0, 50));
+  const auto all = communicator_.all_gather({reinterpret_cast<const char*>(&pace), sizeof(pace)});
+  if (!all.ok()) return all.status();
+  if (all->front().size() != sizeof(pace)) return out_of_step(0);
+  std::memcpy(&pace, all->front().data(), sizeof(pace));
+  return pace;
+}
+
+Status Meter::run(std::span<Runner> runners, const Pace& pace) {
+  double time_us = 0;
+  for (Runner& runner : runners) {
+    if (pace.batch > 0 && pace.warmup > 0) {
+      UNISONO_RETURN_IF_ERROR(sample(runner, pace.warmup, time_us));
+    } else {
+      for (int i = 0; i < pace.warmup; ++i) UNISONO_RETURN_IF_ERROR(sample(runner, 0, time_us));
+    }
+  }
+  for (int i = 0; i < pace.samples; ++i) {
+    for (Runner& runner : runners) {
+      UNISONO_RETURN_IF_ERROR(sample(runner, pace.batch, time_us));
+      runner.times_us.push_back(time_us);
+      // Inputs that were left alone hold what they held: only rewritten ones have a known result.
+      if (i + 1 == pace.samples && runner.which.check && runner.which.fresh)
+        check_output(runner, InputSet::kExact);
+    }
+  }
+  return Status();
+}
+
+Result<std::vector<Measurement>> Meter::exchange(std::span<Runner> runners) {
+  std::string mine;
+  for (const Runner& runner : runners) {
+    mine.append(reinterpret_cast<const char*>(&runner.report), sizeof(Report));
+    mine.append(reinterpret_cast<const char*>(runner.times_us.data()),
+                runner.times_us.size() * sizeof(double));
+  }
+  const auto all = communicator_.all_gather(mine);
+  if (!all.ok()) return all.status();
+  for (size_t rank = 0; rank < all->size(); ++rank)
+    if ((*all)[rank].size() != mine.size()) return out_of_step(rank);
+  std::vector<Measurement> measurements;
+  size_t at = 0;
+  for (Runner& runner : runners) {
+    Measurement& m = runner.measurement;
+    m.samples_us.assign(runner.times_us.size(), 0);
+    const size_t times_bytes = m.samples_us.size() * sizeof(double);
+    Report first;
+    std::memcpy(&first, all->front().data() + at, sizeof(Report));
+    for (size_t rank = 0; rank < all->size(); ++rank) {
+      Report report;
+      std::memcpy(&report, (*all)[rank].data() + at, sizeof(Report));
+      std::vector<double> times(m.samples_us.size());
+      std::memcpy(times.data(), (*all)[rank].data() + at + sizeof(Report), times_bytes);
+      std::ranges::transform(times, m.samples_us, m.samples_us.begin(),
+                             [](double a, double b) { return std::max(a, b); });
+      const Verdict& verdict = report.verdict;
+      if (m.fault.empty() && verdict.wrong > 0)
+        m.fault = fmt::format("rank {}: element {} is {}, expected {}", rank, verdict.first_wrong,
+                              verdict.got, verdict.expected);
+      if (m.fault.empty() && report.hash != first.hash)
+        m.fault = fmt::format("rank {}: other bits than rank 0", rank);
+      m.wrong += verdict.wrong;
+      m.max_error = std::max(m.max_error, verdict.max_error);
+      m.bit_identical = m.bit_identical && report.hash == first.hash;
+      m.wire_bytes = std::max(m.wire_bytes, report.wire_bytes);
+    }
+    at += sizeof(Report) + times_bytes;
+    measurements.push_back(std::move(m));
+  }
+  return measurements;
+}
+
+Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
+                                                std::span<const Candidate> candidates) {
+  std::vector<Runner> runners;
+  for (const Candidate& candidate : candidates) {
+    Runner runner{.which = which, .measurement = {}, .call = {}, .report = {}, .times_us = {}};
+    runner.call.count = which.count;
+    runner.call.type = which.type;
+    runner.call.op = which.op;
+    runner.call.choice = candidate.choice;
+    auto plan = communicator_.plan(runner.call);
+    if (!plan.ok()) return plan.status();
+    runner.report.wire_bytes = plan->wire_bytes;
+    runner.measurement.plan = plan.take();
+    runners.push_back(std::move(runner));
+  }
+  const int rounds = which.count < Problem::kPeriod ? kSmallRounds : 1;
+  for (Runner& runner : runners) {
+    for (int round = 0; which.check && round < rounds; ++round) {
+      UNISONO_RETURN_IF_ERROR(checked_call(runner, InputSet::kExact));
+      if (depends_on_order(which.type, which.op))
+        UNISONO_RETURN_IF_ERROR(checked_call(runner, InputSet::kOrderSensitive));
+    }
+  }
+  const auto pace = agree_on_pace(runners);
+  if (!pace.ok()) return pace.status();
+  UNISONO_RETURN_IF_ERROR(run(runners, *pace));
+  return exchange(runners);
+}
+
+}  // namespace unisono

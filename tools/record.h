@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Record: a measured row as the tools write it for other programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/types.h"
+#include "tools/statistics.h"
+
+namespace unisono {
+
+struct Record {
+  std::string algorithm;  // with its parameters and depth
+  std::string codec;
+  DataType dtype;
+  ReduceOp op;
+  int ranks, hosts;
+  std::string transport;
+  uint64_t bytes, count;
+  bool in_place;
+  Statistics time_us;
+  uint64_t wire_bytes;  // that the busiest rank sends
+  uint64_t wrong;       // elements, over all ranks and checked calls
+  double max_error;     // against the float64 reference
+  bool bit_identical;
+};
+
+// One object on one line, without the newline. An infinite error is null.
+std::string to_json(const Record& record);
+
+// The same fields, with those of time_us flattened; without newlines.
+std::string csv_header();
+std::string to_csv(const Record& record);
+
+}  // namespace unisono
