@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -101,11 +102,14 @@ Result<int> run_job(const JobOptions& options, const std::function<Status(Commun
   }
   auto words = own_command_line();
   if (!words.ok()) return words.status();
-  return launch({.ranks = options.ranks,
-                 .argv = words.take(),
-                 .label = false,
-                 .command = fmt::format("unisono {}", options.command),
-                 .tell_status = false});
+  const int status = launch({.ranks = options.ranks,
+                             .argv = words.take(),
+                             .label = false,
+                             .command = fmt::format("unisono {}", options.command),
+                             .tell_status = false});
+  // A rank that died failed the run; a person who stopped it is told so by the usual status.
+  const bool stopped = status == 128 + SIGINT || status == 128 + SIGTERM || status == 128 + SIGHUP;
+  return status <= 2 || stopped ? status : 1;
 }
 
 }  // namespace unisono
