@@ -166,6 +166,7 @@ void Call::finish(uint32_t context, uint32_t index) {
   const ElementRange range = plan_->elements(step, slice_of_[context]);
   if (range.count() > 0 && step.kind == StepKind::kRecvReduce) {
     fold(context, step);
+    if (failed()) return;
   } else if (step.kind == StepKind::kCopy && address(step.source, 0) != address(step.target, 0)) {
     std::memcpy(address(step.target, range.begin), address(step.source, range.begin),
                 range.count() * plan_->element_size());
@@ -191,6 +192,10 @@ void Call::fold(uint32_t context, const Step& step) {
     if (mine_waits && peers[i].rank > plan_->schedule.rank) {
       operands_.push_back(address(step.source, range.begin));
       mine_waits = false;
+    }
+    if (!start_reading(views[i])) {
+      status_ = Status(StatusCode::kPeerFailed, fmt::format("rank {} left", peers[i].rank));
+      return;
     }
     operands_.push_back(views[i].data);
   }

@@ -77,7 +77,8 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  // `data` must stay valid and unchanged until `done`. A send may end before the peer has received.
+  // `data` must stay valid and unchanged until `done`. A send may end before the peer has received, and
+  // ends once the peer has posted its receive or view and both sides progress: it waits for no release().
   virtual void post_send(const Key& key, const void* data, size_t bytes, Completion& completion) = 0;
   // Straight into `data`. A message of another length ends both posts with kMismatch.
   virtual void post_recv(const Key& key, void* data, size_t bytes, Completion& completion) = 0;

@@ -43,34 +43,27 @@ void HostChannel::release(ViewCompletion& view) {
 }
 
 int HostChannel::progress() {
-  // Flags first: what was published before them is then seen below.
-  const uint32_t flags = their_line_.flags.load(std::memory_order_acquire);
-  const uint32_t risen = flags & ~flags_;
-  flags_ = flags;
+  flags_ = their_line_.flags.load(std::memory_order_acquire);
   if (works_) {
     inbox_.progress();
     outbox_.progress();
     if (!inbox_.mismatch().ok()) {
       break_off(inbox_.mismatch());
-    } else if ((risen & kMismatched) != 0) {
+    } else if ((flags_ & kMismatched) != 0) {
       break_off(mismatch_status(theirs_->pair().note(), rank_, peer_));
-    } else if ((risen & kLeft) != 0) {
-      peer_is_gone(Status(StatusCode::kPeerFailed, fmt::format("rank {} left", peer_)));
     }
   }
   return inbox_.take_ended() + outbox_.take_ended();
 }
 
-void HostChannel::peer_died() {
-  if (peer_gone()) return;
-  progress();
-  peer_is_gone(
-      Status(StatusCode::kPeerFailed, fmt::format("rank {} (pid {}) died", peer_, theirs_->pid)));
+Status HostChannel::death() const {
+  return Status(StatusCode::kPeerFailed, fmt::format("rank {} (pid {}) died", peer_, theirs_->pid));
 }
 
-void HostChannel::peer_is_gone(Status why) {
+void HostChannel::peer_is_gone(const Status& why) {
   if (!gone_.ok()) return;
-  gone_ = std::move(why);
+  progress();  // takes what was published before
+  gone_ = why;
   outbox_.fail(gone_);
   inbox_.fail(gone_);
 }

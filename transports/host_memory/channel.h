@@ -26,14 +26,18 @@ class HostChannel final : public Channel {
   int progress();  // returns how many posts have ended
 
   int peer() const { return peer_; }
-  bool peer_gone() const { return !gone_.ok(); }
-  // The peer's process has ended: what it has published can still be received.
-  void peer_died();
+  // Whether the peer has aborted or closed, and (has_left) posts have not yet been ended for it.
+  bool said_goodbye() const {
+    return (their_line_.flags.load(std::memory_order_acquire) & kLeft) != 0;
+  }
+  bool has_left() const { return works_ && gone_.ok() && said_goodbye(); }
+  // What the peer has published can still be received; all other posts end with `why`.
+  void peer_is_gone(const Status& why);
+  Status death() const;  // "rank 3 (pid 1234) died"
   void abort();
 
  private:
   void receive(const Key& key, void* data, size_t bytes, Completion& completion, bool is_view);
-  void peer_is_gone(Status why);
   void break_off(Status why);
 
   const std::unique_ptr<PeerRegion> theirs_;

@@ -12,10 +12,6 @@
 namespace unisono::host_memory {
 namespace {
 
-// Turns that a peer's send waits for room before messages are copied out of its way: most often the
-// posts that take them are about to come.
-constexpr int kPatience = 100;
-
 void copy_bytes(void* target, const void* source, size_t bytes) {
   if (bytes > 0) std::memcpy(target, source, bytes);  // null is allowed for no bytes
 }
@@ -52,6 +48,7 @@ void Inbox::release(ViewCompletion& view) {
   if (view.lent != nullptr) {
     auto* const lent = static_cast<Lent*>(view.handle);
     if (held_lent_.take([&](const Completion& held) { return &held == &view; })) give_back(lent);
+    lent_turns_ = 0;
     return;
   }
   auto& holder = *static_cast<Holder*>(view.handle);
@@ -65,8 +62,9 @@ void Inbox::progress() {
   const uint64_t published = theirs_.line().published.load(std::memory_order_acquire);
   while (seen_ < published && mismatch_.ok()) arrive(seen_++);
   if (theirs_.line().starved.load(std::memory_order_acquire) != 0 && must_make_room() &&
-      ++impatience_ > kPatience)
+      ++starved_turns_ > kPatience)
     make_room();
+  if (!held_lent_.empty() && lent_turns_ <= kPatience && ++lent_turns_ > kPatience) copy_lent();
 }
 
 void Inbox::arrive(uint64_t index) {
@@ -141,6 +139,7 @@ void Inbox::deliver_lent(Lent* lent, Completion& post) {
     view.handle = lent;
     view.lent = &lent->state;
     held_lent_.push(view);
+    if (lent_turns_ > kPatience) lent_turns_ = 0;
     return end(view, Status());
   }
   uint32_t state = kLentOffered;
@@ -248,6 +247,36 @@ void Inbox::make_room() {
   free_done();
 }
 
+// Gives back what views hold but nobody reads yet. A send must not wait for the release of its
+// view: the receiver may be about to release it only after a send of its own has ended.
+void Inbox::copy_lent() {
+  Posts kept;
+  while (!held_lent_.empty()) {
+    auto& view = static_cast<ViewCompletion&>(*held_lent_.first());
+    held_lent_.pop();
+    auto* const lent = static_cast<Lent*>(view.handle);
+    uint32_t state = kLentOffered;
+    if (!lent->state.compare_exchange_strong(state, kLentReading, std::memory_order_acq_rel)) {
+      kept.push(view);  // being read, or withdrawn
+      continue;
+    }
+    Aside& aside = new_aside(view.post.key, view.post.bytes);
+    aside.memory = std::make_unique_for_overwrite<std::byte[]>(aside.total);
+    copy_bytes(aside.memory.get(), lent->data, aside.total);
+    aside.filled = aside.total;
+    give_back(lent);
+    aside.state = State::kHeld;
+    aside.view = &view;
+    view.data = aside.memory.get();
+    view.handle = static_cast<Holder*>(&aside);
+    view.lent = nullptr;
+  }
+  while (Completion* const view = kept.first()) {
+    kept.pop();
+    held_lent_.push(*view);
+  }
+}
+
 void Inbox::mark_done(uint64_t index) {
   assert(entry(index).state == State::kUnmatched);
   entry(index).state = State::kDone;
@@ -258,7 +287,7 @@ void Inbox::free_done() {
   const uint64_t before = freed_;
   while (freed_ != seen_ && entry(freed_).state == State::kDone) ++freed_;
   if (freed_ == before) return;
-  impatience_ = 0;
+  starved_turns_ = 0;
   mine_.line().freed.store(freed_, std::memory_order_seq_cst);
   if (theirs_.line().starved.load(std::memory_order_seq_cst) != 0) ring(peer_asleep_);
 }

@@ -30,7 +30,8 @@ class Inbox {
 
   bool has_news(const PairLine& theirs) const {
     return theirs.published.load(std::memory_order_seq_cst) != seen_ ||
-           (theirs.starved.load(std::memory_order_seq_cst) != 0 && must_make_room());
+           (theirs.starved.load(std::memory_order_seq_cst) != 0 && must_make_room()) ||
+           (!held_lent_.empty() && lent_turns_ <= kPatience);
   }
   void progress();
 
@@ -75,11 +76,16 @@ class Inbox {
   void hand_over(Aside& aside);
   bool agrees(const Key& sent, size_t sent_bytes, const Completion& post);
 
+  // Turns that a peer is kept waiting before messages are copied out of its way: most often the
+  // posts that take them, or the release of the views, are about to come.
+  static constexpr int kPatience = 100;
+
   bool must_make_room() const {
     return freed_ != seen_ &&
            (!posted_.empty() || (gathering_ != nullptr && gathering_->waiting != nullptr));
   }
   void make_room();
+  void copy_lent();
   void mark_done(uint64_t index);
   void free_done();
   void give_back(Lent* lent);
@@ -99,7 +105,8 @@ class Inbox {
   Aside* gathering_ = nullptr;   // the one whose fragments are coming
   uint64_t seen_ = 0, freed_ = 0, returned_ = 0;
   uint32_t unmatched_ = 0;  // in the ring
-  int impatience_ = 0;      // turns since the peer began to wait for room
+  int starved_turns_ = 0;   // since the peer began to wait for room
+  int lent_turns_ = 0;      // since views of lent messages began to wait for their release
   Status mismatch_;
   int ended_ = 0;
 };

@@ -56,7 +56,10 @@ class HostMemory final : public Transport {
   int progress() override {
     int ended = 0;
     for (HostChannel* const channel : connected_)
-      if (channel->has_news()) ended += channel->progress();
+      if (channel->has_news()) {
+        if (channel->has_left()) channel->peer_is_gone(departure(*channel));
+        ended += channel->progress();
+      }
     return ended;
   }
 
@@ -75,6 +78,7 @@ class HostMemory final : public Transport {
                                [](const HostChannel* each) { return each->has_news(); });
   }
   void look_for_dead();
+  Status departure(const HostChannel& channel);
 
   const int rank_;
   const std::string job_token_;
@@ -90,6 +94,7 @@ class HostMemory final : public Transport {
   std::vector<pollfd> processes_;  // pidfds of the living, and whose they are
   std::vector<HostChannel*> process_channels_;
   int sleeps_until_look_ = 0;
+  Status first_death_;
 };
 
 Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline) {
@@ -177,13 +182,23 @@ void HostMemory::sleep(nanoseconds longest, const Ready& ready) {
 }
 
 void HostMemory::look_for_dead() {
-  if (processes_.empty()) return;
-  if (poll(processes_.data(), processes_.size(), 0) <= 0) return;
+  if (processes_.empty() || poll(processes_.data(), processes_.size(), 0) <= 0) return;
+  std::vector<HostChannel*> ended;
   for (size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i].revents == 0) continue;
     processes_[i].fd = -1;  // poll() passes over it from now on
-    process_channels_[i]->peer_died();
+    ended.push_back(process_channels_[i]);
+    if (!ended.back()->said_goodbye() && first_death_.ok()) first_death_ = ended.back()->death();
   }
+  for (HostChannel* const each : ended)
+    each->peer_is_gone(each->said_goodbye() ? departure(*each) : each->death());
+}
+
+// Why a peer has left: most often because another has died, and then that is the news.
+Status HostMemory::departure(const HostChannel& channel) {
+  look_for_dead();
+  if (!first_death_.ok()) return first_death_;
+  return Status(StatusCode::kPeerFailed, fmt::format("rank {} left", channel.peer()));
 }
 
 void HostMemory::abort() {
