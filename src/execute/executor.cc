@@ -28,10 +28,10 @@ void cpu_pause() {
 }  // namespace
 
 WaitPolicy wait_policy(int ranks, int cpus) {
-  // With a CPU for each rank, spinning is quickest, and the yields let other programs in. With
-  // fewer, the rank that is waited for needs this CPU.
-  if (ranks <= cpus) return {.spins = 4000, .yields = 200};
-  return {.spins = 10, .yields = 4};
+  // With a CPU for each rank a short spin is quickest; the yields after it let in whoever else runs here, which
+  // may be the rank that is waited for. With fewer CPUs than ranks it surely is.
+  if (ranks <= cpus) return {.spins = 200, .yields = 1000};
+  return {.spins = 10, .yields = 20};
 }
 
 Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy)
