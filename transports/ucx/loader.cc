@@ -34,18 +34,18 @@ bool is_set(std::string_view assignment) {
   return ::getenv(name.c_str()) != nullptr;
 }
 
-// Swaps the environment for one with `kQuietUcx` in it, and back.
+// Swaps the environment for one with `kQuietUcx` in it, and back. One in a process.
 class QuietEnvironment {
  public:
   QuietEnvironment() : original_(environ) {
     // Never freed: a reader in another thread may still walk it.
-    auto* extended = new std::vector<char*>;
+    static std::vector<char*>& extended = *new std::vector<char*>;
     for (const char* assignment : kQuietUcx)
-      if (!is_set(assignment)) extended->push_back(const_cast<char*>(assignment));
+      if (!is_set(assignment)) extended.push_back(const_cast<char*>(assignment));
     for (char** entry = original_; entry != nullptr && *entry != nullptr; ++entry)
-      extended->push_back(*entry);
-    extended->push_back(nullptr);
-    extended_ = extended->data();
+      extended.push_back(*entry);
+    extended.push_back(nullptr);
+    extended_ = extended.data();
     environ = extended_;
   }
   ~QuietEnvironment() {
