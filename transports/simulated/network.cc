@@ -128,7 +128,9 @@ class SimulatedTransport final : public Transport {
   Status connect(std::span<const PeerAddress>, Deadline) override { return Status(); }
   Channel& channel(int peer) override { return channels_[static_cast<size_t>(peer)]; }
   int progress() override { return network_->progress(rank_); }
-  void sleep(std::chrono::nanoseconds longest) override { network_->sleep(rank_, longest); }
+  void sleep(std::chrono::nanoseconds longest, const Ready& ready) override {
+    if (!ready || !ready()) network_->sleep(rank_, longest);
+  }
   void abort() override { network_->abort(rank_); }
 
  private:
