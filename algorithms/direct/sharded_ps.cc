@@ -25,11 +25,13 @@ constexpr size_t kLongestPart = size_t{64} << 10;
 
 static_assert(DirectBlock::kTurns >= 4);
 
-// Bytes of a turn: a multiple of what any element size divides; four turns or more where parts stay long enough.
+// Bytes of a turn: whole lines, which every element size divides, for each rank; four turns or more where
+// parts stay long enough, and never more than the staging of a turn holds.
 size_t turn_bytes(size_t bytes, size_t ranks) {
-  const size_t longest = std::min(kLongestPart, DirectBlock::kTurnBytes / ranks);
-  const size_t part = std::clamp(bytes / (4 * ranks), std::min(kShortestPart, longest), longest);
-  return (part + kDirectLine - 1) / kDirectLine * kDirectLine * ranks;
+  const auto lines = [](size_t part) { return part / kDirectLine * kDirectLine; };
+  const size_t longest = lines(std::min(kLongestPart, DirectBlock::kTurnBytes / ranks));
+  const size_t part = lines(bytes / (4 * ranks) + kDirectLine - 1);
+  return std::clamp(part, std::min(kShortestPart, longest), longest) * ranks;
 }
 
 size_t turns_of(size_t bytes, size_t ranks) {
