@@ -43,6 +43,8 @@ const std::vector<SettingRow> kTable = {
      "TCP ports that may be listened on, e.g. '20000:20100'; empty: any free one"},
     {Setting::kLog, "UNISONO_LOG", SettingKind::kOneOf, "warn", "error|warn|info|debug",
      "what is written to standard error"},
+    {Setting::kFuseBytes, "UNISONO_FUSE_BYTES", SettingKind::kBytes, "64K", "0:1G",
+     "buffers of a group up to this size are packed together; 0: nothing is packed"},
 };
 
 [[maybe_unused]] const SettingRow& row_of(Setting setting) {

@@ -13,8 +13,9 @@
 namespace unisono {
 namespace {
 
-constexpr Setting kAgreed[] = {Setting::kAlgorithm, Setting::kRules, Setting::kTransport,
-                               Setting::kForm, Setting::kSliceBytes, Setting::kDepth};
+constexpr Setting kAgreed[] = {Setting::kAlgorithm, Setting::kRules,      Setting::kTransport,
+                               Setting::kForm,      Setting::kSliceBytes, Setting::kDepth,
+                               Setting::kFuseBytes};
 
 // "what=value" lines that must be equal on all ranks.
 std::vector<std::string> agreed_lines(const Settings& settings,

@@ -162,6 +162,7 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
                       .count = call.count,
                       .type = call.type,
                       .op = call.op,
+                      .layout = call.layout,
                       .slice_bytes = static_cast<size_t>(settings_.integer(Setting::kSliceBytes)),
                       .mapped = executor_.lane().exists() && settings_.text(Setting::kForm) == "direct"};
   auto parameters = resolve_parameters(*algorithm, match->choice.parameters);
@@ -172,25 +173,6 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
   UNISONO_RETURN_IF_ERROR(algorithm->supports(request.shape)
                               .in(fmt::format("{} ({})", match->choice.algorithm, match->rule)));
   return std::make_shared<const Plan>(make_plan(request));
-}
-
-Status check_buffers(const AllReduceCall& call) {
-  if (call.count == 0) return Status();
-  if (call.input == nullptr || call.output == nullptr)
-    return invalid_argument(fmt::format("{} is null, with a count of {}",
-                                        call.input == nullptr ? "input" : "output", call.count));
-  const size_t size = size_of(call.type);
-  if (call.count > SIZE_MAX / size)
-    return invalid_argument(
-        fmt::format("count {} of {} is more than memory can hold", call.count, name_of(call.type)));
-  const auto input = reinterpret_cast<uintptr_t>(call.input);
-  const auto output = reinterpret_cast<uintptr_t>(call.output);
-  const size_t distance = input < output ? output - input : input - output;
-  if (distance != 0 && distance < call.count * size)
-    return invalid_argument(
-        fmt::format("input and output overlap by {} bytes: expected the same buffer or two apart",
-                    call.count * size - distance));
-  return Status();
 }
 
 Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call) {
@@ -290,6 +272,25 @@ Status check_servers(const CommunicatorOptions& options, int size) {
 }
 
 }  // namespace
+
+Status check_buffers(const AllReduceCall& call) {
+  if (call.count == 0) return Status();
+  if (call.input == nullptr || call.output == nullptr)
+    return invalid_argument(fmt::format("{} is null, with a count of {}",
+                                        call.input == nullptr ? "input" : "output", call.count));
+  const size_t size = size_of(call.type);
+  if (call.count > SIZE_MAX / size)
+    return invalid_argument(
+        fmt::format("count {} of {} is more than memory can hold", call.count, name_of(call.type)));
+  const auto input = reinterpret_cast<uintptr_t>(call.input);
+  const auto output = reinterpret_cast<uintptr_t>(call.output);
+  const size_t distance = input < output ? output - input : input - output;
+  if (distance != 0 && distance < call.count * size)
+    return invalid_argument(
+        fmt::format("input and output overlap by {} bytes: expected the same buffer or two apart",
+                    call.count * size - distance));
+  return Status();
+}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Bootstrap> bootstrap,
                                                            const Settings& settings,

@@ -25,7 +25,11 @@ struct AllReduceCall {
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   std::optional<Choice> choice = {};  // what must run it; empty: settings, then the selection table
+  uint64_t layout = 0;  // hash of what the vector is put together from, to be compared between ranks
 };
+
+// ok, or kInvalidArgument for buffers that no call can have. Every call begins with it.
+Status check_buffers(const AllReduceCall& call);
 
 // What ran, or would run, a call, and what it costs this rank.
 struct CallPlan {

@@ -22,7 +22,7 @@ class PlanCache {
   PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)
       : channels_(channels), blocks_(blocks) {}
 
-  // Null when there is none for a call of this count, type, op and choice.
+  // Null when there is none for a call of this count, type, op, choice and layout.
   std::shared_ptr<const Plan> find(const AllReduceCall& call);
   void insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan);
 
@@ -37,6 +37,7 @@ class PlanCache {
     DataType type;
     ReduceOp op;
     std::optional<Choice> choice;  // as the caller gave it
+    uint64_t layout;
     std::shared_ptr<const Plan> plan;
     std::vector<std::unique_ptr<Call>> idle;
     uint64_t last_use;

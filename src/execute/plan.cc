@@ -23,10 +23,10 @@ uint32_t signature_of(const PlanRequest& r, size_t slices) {
   std::string parameters;
   for (const auto& [name, value] : r.shape.parameters.entries())
     parameters += fmt::format("{}={},", name, value);
-  return hash(fmt::format("{} {} {} {} root={} servers={} {}({}) {} slices={}",
+  return hash(fmt::format("{} {} {} {} root={} servers={} {}({}) {} slices={} layout={}",
                           name_of(r.shape.collective), r.count, name_of(r.type), name_of(r.op),
                           r.shape.root, fmt::join(r.shape.servers, ","), r.choice.algorithm,
-                          parameters, r.choice.codec, slices));
+                          parameters, r.choice.codec, slices, r.layout));
 }
 
 void prepare_edges(Plan& plan) {

@@ -61,6 +61,7 @@ struct PlanRequest {
   size_t count;
   DataType type;
   ReduceOp op;
+  uint64_t layout = 0;  // of the vector; a part of the signature
   size_t slice_bytes;  // longest piece of a chunk that moves as one message
   bool mapped;         // all ranks map one another's blocks, and may use direct forms
 };
