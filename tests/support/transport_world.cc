@@ -41,6 +41,7 @@ void run_rank(int index, int size, Board& board, const Create& create, const Bod
               bool connect) {
   TransportRank rank(index, size, board, create);
   rank.renew();
+  ASSERT_NE(rank.transport, nullptr);
   if (connect) {
     const Status status = rank.connect();
     ASSERT_TRUE(status.ok()) << status.message();
@@ -55,7 +56,7 @@ std::unique_ptr<Transport> TransportRank::renew() {
   auto fresh = create_({rank, size, std::string(16, 'T'), &settings});
   EXPECT_TRUE(fresh.ok()) << fresh.status().message();
   ++generation_;
-  return std::exchange(transport, fresh.take());
+  return std::exchange(transport, fresh.ok() ? fresh.take() : nullptr);
 }
 
 void TransportRank::publish_address() {
