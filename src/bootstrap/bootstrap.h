@@ -14,6 +14,7 @@
 #include "base/deadline.h"
 #include "base/settings.h"
 #include "base/status.h"
+#include "bootstrap/control.h"
 
 namespace unisono {
 
@@ -32,6 +33,11 @@ class Bootstrap {
   // Collective: every rank's bytes (any length, at most 16 MiB), in rank order.
   // Errors: kTimeout naming the missing ranks; kPeerFailed naming who left.
   virtual Result<std::vector<std::string>> all_gather(std::string_view mine, Deadline deadline) = 0;
+  // Collective, once, the last: the connections become those of a control channel. Errors: as
+  // all_gather(); kOutOfResources without a thread to serve it.
+  virtual Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options,
+                                                     const Settings& settings,
+                                                     Deadline deadline) = 0;
 };
 
 // Ranks as threads of one process: `size` bootstraps that meet in memory. Thread-safe among

@@ -35,6 +35,30 @@ class CallbackBootstrap final : public Bootstrap {
     return gathered;
   }
 
+  // The caller's function cannot tell of a death, so the ranks connect by a unique id.
+  Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options,
+                                             const Settings& settings,
+                                             Deadline deadline) override {
+    if (size_ == 1)
+      return make_thread_bootstraps(1).front()->turn_over(options, settings, deadline);
+    std::string mine;  // rank 0's id, or why there is none
+    if (rank_ == 0) {
+      const auto made = make_unique_id(settings);
+      mine = made.ok() ? std::string(made->bytes.begin(), made->bytes.end())
+                       : std::string(made.status().message());
+    }
+    auto gathered = all_gather(mine, deadline);
+    if (!gathered.ok()) return gathered.status();
+    const std::string& text = gathered->front();
+    UniqueId id;
+    if (text.size() != id.bytes.size())
+      return Status(StatusCode::kSystem, fmt::format("rank 0 cannot listen: {}", text));
+    std::ranges::copy(text, id.bytes.begin());
+    auto star = make_unique_id_bootstrap(id, size_, rank_, settings, deadline);
+    if (!star.ok()) return star.status();
+    return (*star)->turn_over(options, settings, deadline);
+  }
+
  private:
   // First the lengths, then everything padded to the longest.
   Result<std::vector<std::string>> gather(std::string_view mine) {

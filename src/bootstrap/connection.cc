@@ -75,7 +75,7 @@ void Connection::read_payload() {
                      if (self->closed_) return;
                      if (error) return self->lose(reason_of(error));
                      self->handlers_.on_frame(std::move(self->frame_));
-                     if (!self->closed_) self->read_frames();
+                     if (!self->closed_ && self->reads_) self->read_frames();
                    });
 }
 
@@ -99,6 +99,11 @@ void Connection::send_next() {
 void Connection::lose(const std::string& reason) {
   close();
   handlers_.on_lost(reason);
+}
+
+Socket Connection::release() {
+  closed_ = true;
+  return Socket(socket_.release());
 }
 
 void Connection::close() {

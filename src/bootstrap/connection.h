@@ -35,6 +35,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read_raw(size_t bytes, std::function<void(std::string)> then);
   // Reads frames of at most limit() bytes until closed; a longer one is a lost connection.
   void read_frames();
+  // From within on_frame: the bytes after that frame are left to whoever takes the socket over.
+  void stop_reading() { reads_ = false; }
+  Socket release();  // closes, but for the socket
   void set_limit(size_t bytes) { limit_ = bytes; }
 
   void send(Bytes bytes);
@@ -56,6 +59,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t limit_ = kMaxTextBytes;
   std::deque<Bytes> outbox_;
   bool closed_ = false;
+  bool reads_ = true;
 };
 
 // Runs handlers until `done` or the deadline; says which.

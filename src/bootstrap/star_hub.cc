@@ -10,6 +10,7 @@
 
 #include "base/pack.h"
 #include "bootstrap/rank_list.h"
+#include "bootstrap/star_control.h"
 
 namespace unisono {
 namespace {
@@ -116,9 +117,11 @@ void Hub::refuse(Guest& guest, const std::string& reason) {
 
 void Hub::on_frame(Guest& guest, Frame frame) {
   const bool member = guest.state == Guest::State::kMember;
+  const bool turns_over = member && frame.kind == FrameKind::kTurnOver;
   if (guest.state == Guest::State::kRefused ||
-      frame.kind != (member ? FrameKind::kData : FrameKind::kReady))
+      (!turns_over && frame.kind != (member ? FrameKind::kData : FrameKind::kReady)))
     return drop(guest, "it broke the protocol");
+  if (turns_over) guest.connection->stop_reading();
   const auto patience =
       std::chrono::microseconds(std::min<uint64_t>(frame.patience_us, UINT32_MAX));
   const Deadline deadline = Deadline::after(patience);
@@ -224,29 +227,55 @@ Status Hub::join(Deadline deadline) {
   return delivered.ok() ? delivered : fail(delivered);
 }
 
+// One frame of that kind from each member, by rank; mine is empty.
+Result<std::vector<std::string>> Hub::take_all(FrameKind kind, std::string_view what,
+                                               Deadline deadline) {
+  const auto is_missing = [](const Guest* guest) { return guest->inbox.empty(); };
+  if (const Status status = collect(what, is_missing, deadline); !status.ok()) return fail(status);
+  impatience_.reset();
+  std::vector<std::string> payloads(1);
+  ++sequence_;
+  for (size_t rank = 1; rank < ranks(); ++rank) {
+    Frame& frame = members_[rank]->inbox.front();
+    if (frame.sequence != sequence_ || frame.kind != kind)
+      return fail(Status(StatusCode::kMismatch,
+                         fmt::format("{}: rank 0 is at number {}, rank {} at {}{}", what, sequence_,
+                                     rank, frame.sequence,
+                                     frame.kind == kind ? "" : ", which is something else")));
+    payloads.push_back(std::move(frame.payload));
+    members_[rank]->inbox.clear();
+  }
+  return payloads;
+}
+
 Result<std::vector<std::string>> Hub::all_gather(std::string_view mine, Deadline deadline) {
   constexpr std::string_view kWhat = "all_gather";
   if (!failure_.ok()) return failure_;
   if (mine.size() > kMaxGatherBytes)
     return invalid_argument(
         fmt::format("all_gather: expected at most {} bytes, got {}", kMaxGatherBytes, mine.size()));
-  const auto is_missing = [](const Guest* guest) { return guest->inbox.empty(); };
-  if (const Status status = collect(kWhat, is_missing, deadline); !status.ok()) return fail(status);
-  impatience_.reset();
-  std::vector<std::string> gathered{std::string(mine)};
-  ++sequence_;
-  for (size_t rank = 1; rank < ranks(); ++rank) {
-    Frame& frame = members_[rank]->inbox.front();
-    if (frame.sequence != sequence_)
-      return fail(Status(StatusCode::kMismatch,
-                         fmt::format("all_gather: rank 0 is at number {}, rank {} at {}", sequence_,
-                                     rank, frame.sequence)));
-    gathered.push_back(std::move(frame.payload));
-    members_[rank]->inbox.clear();
-  }
-  const Bytes result = encode(Frame{{FrameKind::kResult, sequence_}, pack(gathered)});
+  auto gathered = take_all(FrameKind::kData, kWhat, deadline);
+  if (!gathered.ok()) return gathered;
+  gathered->front() = mine;
+  const Bytes result = encode(Frame{{FrameKind::kResult, sequence_}, pack(*gathered)});
   if (const Status status = deliver(kWhat, result, deadline); !status.ok()) return fail(status);
   return gathered;
+}
+
+Result<std::unique_ptr<Control>> Hub::turn_over(const ControlOptions& options,
+                                                const Settings& settings, Deadline deadline) {
+  if (!failure_.ok()) return failure_;
+  if (size() == 1)
+    return make_thread_bootstraps(1).front()->turn_over(options, settings, deadline);
+  auto watcher = Watcher::share();
+  if (!watcher.ok()) return fail(watcher.status());
+  const auto turned = take_all(FrameKind::kTurnOver, "start of the control channel", deadline);
+  if (!turned.ok()) return turned.status();
+  failure_ = turned_over();
+  std::vector<Socket> members(1);
+  for (size_t rank = 1; rank < ranks(); ++rank)
+    members.push_back(members_[rank]->connection->release());
+  return make_hub_control(std::move(members), sequence_, options, watcher.take());
 }
 
 Result<std::unique_ptr<Bootstrap>> join_as_hub(StarOptions options, Deadline deadline) {

@@ -29,6 +29,8 @@ class Hub final : public Bootstrap {
 
   Status join(Deadline deadline);
   Result<std::vector<std::string>> all_gather(std::string_view mine, Deadline deadline) override;
+  Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options,
+                                             const Settings& settings, Deadline deadline) override;
 
  private:
   // Whoever has connected: a stranger until its hello is right, a member from its ready on.
@@ -76,6 +78,8 @@ class Hub final : public Bootstrap {
     return found;
   }
   Status collect(std::string_view what, bool (*is_missing)(const Guest*), Deadline deadline);
+  Result<std::vector<std::string>> take_all(FrameKind kind, std::string_view what,
+                                            Deadline deadline);
   Status deliver(std::string_view what, const Bytes& bytes, Deadline deadline);
   Status lost(std::string_view what, const std::vector<int>& gone) const;
   Status fail(Status status);

@@ -10,6 +10,7 @@
 #include "base/pack.h"
 #include "bootstrap/connection.h"
 #include "bootstrap/star.h"
+#include "bootstrap/star_control.h"
 
 namespace unisono {
 namespace {
@@ -42,6 +43,8 @@ class Member final : public Bootstrap {
 
   Status join(Deadline deadline);
   Result<std::vector<std::string>> all_gather(std::string_view mine, Deadline deadline) override;
+  Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options, const Settings&,
+                                             Deadline deadline) override;
 
  private:
   void attempt(Attempt& attempt);
@@ -93,6 +96,7 @@ void Member::retry(Attempt& attempt, const std::string& trouble) {
 
 void Member::on_frame(Attempt& attempt, Frame frame) {
   if (chosen_ == nullptr) return on_answer(attempt, frame);
+  if (frame.kind == FrameKind::kTurnOver) attempt.connection->stop_reading();
   inbox_.push_back(std::move(frame));
   if (inbox_.size() > 2) attempt.connection->close();  // at most a result and a failure are due
 }
@@ -181,6 +185,20 @@ Result<std::vector<std::string>> Member::all_gather(std::string_view mine, Deadl
   auto gathered = unpack(frame->payload, static_cast<size_t>(options_.size));
   if (!gathered) return fail(StatusCode::kInternal, "all_gather: rank 0 sent a malformed result");
   return std::move(*gathered);
+}
+
+Result<std::unique_ptr<Control>> Member::turn_over(const ControlOptions& options, const Settings&,
+                                                   Deadline deadline) {
+  if (!failure_.ok()) return failure_;
+  auto watcher = Watcher::share();
+  if (!watcher.ok()) return fail(watcher.status().code(), std::string(watcher.status().message()));
+  chosen_->connection->send(
+      encode(Frame{{FrameKind::kTurnOver, ++sequence_, 0, patience_of(deadline)}, {}}));
+  const auto answer = await(FrameKind::kTurnOver, "start of the control channel", deadline);
+  if (!answer.ok()) return answer.status();
+  failure_ = turned_over();
+  return make_member_control(rank(), size(), chosen_->connection->release(), options,
+                             watcher.take());
 }
 
 }  // namespace

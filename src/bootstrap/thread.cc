@@ -4,24 +4,35 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "bootstrap/bootstrap.h"
+#include "bootstrap/judge.h"
 #include "bootstrap/rank_list.h"
 #include "bootstrap/token.h"
 
 namespace unisono {
 namespace {
 
+// A thread's end of the control channel: everything is a word in the room.
+class RoomControl;
+
 // Shared by the ranks; the last one to leave frees it.
 class Room {
  public:
-  explicit Room(int size) : slots_(static_cast<size_t>(size)), token_(random_token()) {}
+  explicit Room(int size)
+      : slots_(static_cast<size_t>(size)),
+        controls_(static_cast<size_t>(size)),
+        token_(random_token()) {}
 
   int size() const { return static_cast<int>(slots_.size()); }
   const std::string& token() const { return token_; }
 
   Result<std::vector<std::string>> all_gather(int rank, std::string_view mine, Deadline deadline) {
+    if (mine.size() > kMaxGatherBytes)
+      return invalid_argument(fmt::format("all_gather: expected at most {} bytes, got {}",
+                                          kMaxGatherBytes, mine.size()));
     std::unique_lock lock(mutex_);
     if (failure_.ok() && !ranks_where(&Slot::left).empty()) fail_with_leavers();
     if (!failure_.ok()) return failure_;
@@ -45,6 +56,11 @@ class Room {
     slots_[static_cast<size_t>(rank)].left = true;
     if (arrived_ != 0 && failure_.ok()) fail_with_leavers();
   }
+
+  // A rank's control channel comes and goes.
+  void attach(int rank, RoomControl* control, const ControlOptions& options);
+  void detach(int rank);
+  void hear(int rank, Word word, const Status& cause, std::string statement);
 
  private:
   struct Slot {
@@ -71,10 +87,8 @@ class Room {
     changed_.notify_all();
   }
 
-  void fail(Status status) {
-    failure_ = std::move(status);
-    changed_.notify_all();
-  }
+  void settle();
+  void fail(Status status);
   void fail_with_leavers() {
     fail(Status(StatusCode::kPeerFailed,
                 fmt::format("all_gather: {} left", rank_list(ranks_where(&Slot::left)))));
@@ -92,8 +106,72 @@ class Room {
   uint64_t round_ = 0;
   std::vector<std::string> gathered_;  // of the last complete round
   Status failure_;
+  std::optional<Judge> judge_;
+  std::vector<RoomControl*> controls_;  // by rank; null before and after
   const std::string token_;
 };
+
+class RoomControl final : public Control {
+ public:
+  RoomControl(std::shared_ptr<Room> room, int rank, const ControlOptions& options)
+      : room_(std::move(room)), rank_(rank) {
+    room_->attach(rank, this, options);
+  }
+  ~RoomControl() override { room_->detach(rank_); }
+
+  void leave(std::string statement) override {
+    room_->hear(rank_, Word::kLeaves, Status(), std::move(statement));
+    room_->leave(rank_);
+  }
+  Result<std::vector<std::string>> all_gather(std::string_view mine, Deadline deadline) override {
+    return room_->all_gather(rank_, mine, deadline);
+  }
+
+ protected:
+  void tell(Word word, const Status& cause, std::string statement) override {
+    room_->hear(rank_, word, cause, std::move(statement));
+  }
+
+ private:
+  friend class Room;  // asks and decides
+
+  const std::shared_ptr<Room> room_;
+  const int rank_;
+};
+
+void Room::attach(int rank, RoomControl* control, const ControlOptions& options) {
+  const std::lock_guard lock(mutex_);
+  if (!judge_) judge_.emplace(size(), options);
+  controls_[static_cast<size_t>(rank)] = control;
+  if (!failure_.ok()) control->decide(failure_);
+}
+
+void Room::detach(int rank) {
+  const std::lock_guard lock(mutex_);
+  controls_[static_cast<size_t>(rank)] = nullptr;
+  judge_->hear_end(rank, "its communicator was not destroyed in order");
+  settle();
+}
+
+void Room::hear(int rank, Word word, const Status& cause, std::string statement) {
+  const std::lock_guard lock(mutex_);
+  judge_->hear(rank, word, cause, std::move(statement));
+  settle();
+  if (word != Word::kSuspicion) return;
+  for (size_t other = 0; other < controls_.size(); ++other)
+    if (static_cast<int>(other) != rank && controls_[other] != nullptr) controls_[other]->ask();
+}
+
+void Room::settle() {
+  if (!judge_->verdict().ok() && failure_.ok()) fail(judge_->verdict());
+}
+
+void Room::fail(Status status) {
+  failure_ = std::move(status);
+  changed_.notify_all();
+  for (RoomControl* const control : controls_)
+    if (control != nullptr) control->decide(failure_);
+}
 
 class ThreadBootstrap final : public Bootstrap {
  public:
@@ -104,10 +182,11 @@ class ThreadBootstrap final : public Bootstrap {
   int size() const override { return room_->size(); }
   std::string job_token() const override { return room_->token(); }
   Result<std::vector<std::string>> all_gather(std::string_view mine, Deadline deadline) override {
-    if (mine.size() > kMaxGatherBytes)
-      return invalid_argument(fmt::format("all_gather: expected at most {} bytes, got {}",
-                                          kMaxGatherBytes, mine.size()));
     return room_->all_gather(rank_, mine, deadline);
+  }
+  Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options, const Settings&,
+                                             Deadline) override {
+    return std::unique_ptr<Control>(std::make_unique<RoomControl>(room_, rank_, options));
   }
 
  private:

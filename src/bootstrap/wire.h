@@ -8,6 +8,9 @@
 //   ready                                  → from here on a lost connection is a failed rank
 //                    go                    ← everybody is ready, the listener is closed
 //   data             result or failure     ← once per all_gather
+//   turn over                turn over     ← from here on the control channel has the connection:
+//   word             verdict or ask        ← control.h; rank 0 says by a word that it leaves
+//   data, late       result                ← all_gather again; late: the sender's patience is over
 //
 // Numbers are little-endian. Every length is checked before memory is taken for it.
 #pragma once
@@ -37,7 +40,20 @@ struct Hello {
 std::string encode(const Hello& hello);
 Hello decode_hello(std::string_view bytes);  // of kHelloBytes
 
-enum class FrameKind : uint32_t { kWelcome, kRefused, kReady, kGo, kData, kResult, kFailure };
+enum class FrameKind : uint32_t {
+  kWelcome,
+  kRefused,
+  kReady,
+  kGo,
+  kData,
+  kResult,
+  kFailure,
+  kTurnOver,
+  kWord,
+  kVerdict,
+  kAsk,
+  kLate
+};
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kReady;

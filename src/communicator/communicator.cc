@@ -35,7 +35,8 @@ class CommunicatorImpl final : public Communicator {
  public:
   CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings,
                    const CommunicatorOptions& options, Rules rules, std::optional<Choice> forced,
-                   const Agreement& agreement, Connections connections);
+                   const Agreement& agreement, Connections connections,
+                   std::unique_ptr<CallLog> log, std::unique_ptr<Control> control);
   ~CommunicatorImpl() override;
 
   int rank() const override { return rank_; }
@@ -69,8 +70,11 @@ class CommunicatorImpl final : public Communicator {
   const std::vector<Channel*> channels_;
   const std::string transport_;
   const std::chrono::nanoseconds timeout_;
+  const std::unique_ptr<CallLog> log_;
+  const std::unique_ptr<Control> control_;
   Executor executor_;
   PlanCache plans_;
+  static_assert(PlanCache::kMostPlans > CallLog::kCalls, "the log points to plans of the cache");
   uint32_t sequence_ = 0;
   std::vector<std::unique_ptr<Request>> requests_;  // started and not yet ended
 
@@ -84,7 +88,8 @@ class CommunicatorImpl final : public Communicator {
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings,
                                    const CommunicatorOptions& options, Rules rules,
                                    std::optional<Choice> forced, const Agreement& agreement,
-                                   Connections connections)
+                                   Connections connections, std::unique_ptr<CallLog> log,
+                                   std::unique_ptr<Control> control)
     : bootstrap_(std::move(bootstrap)),
       rank_(bootstrap_->rank()),
       size_(bootstrap_->size()),
@@ -97,8 +102,10 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const S
       transport_(connections.names.empty() ? "none"
                                            : fmt::format("{}", fmt::join(connections.names, "+"))),
       timeout_(settings.duration(Setting::kTimeout)),
+      log_(std::move(log)),
+      control_(std::move(control)),
       executor_(std::move(connections.transports),
-                wait_policy(agreement.local_ranks, agreement.usable_cpus)),
+                wait_policy(agreement.local_ranks, agreement.usable_cpus), *log_, *control_),
       plans_(channels_, executor_.lane().blocks()) {
   if (settings.text(Setting::kProgress) == "thread")
     thread_ = std::thread([this] { run_thread(); });
@@ -114,7 +121,7 @@ CommunicatorImpl::~CommunicatorImpl() {
     thread_.join();
   }
   // Before the buffers of started calls and the calls themselves go away.
-  executor_.fail(Status(StatusCode::kAborted, "the communicator was destroyed"));
+  executor_.leave();
 }
 
 void CommunicatorImpl::run_thread() {
@@ -254,7 +261,10 @@ Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
 }
 
 Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view mine) {
-  return bootstrap_->all_gather(mine, Deadline::after(timeout_));
+  auto gathered = control_->all_gather(mine, Deadline::after(timeout_));
+  if (gathered.ok() || gathered.status().code() == StatusCode::kInvalidArgument) return gathered;
+  const std::unique_lock guard = lock();
+  return executor_.check();
 }
 
 Status check_servers(const CommunicatorOptions& options, int size) {
@@ -312,9 +322,14 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Boots
   if (!agreement.ok()) return agreement.status();
   auto connections = connect_ranks(*bootstrap, settings, log, deadline);
   if (!connections.ok()) return connections.status();
-  return std::unique_ptr<Communicator>(
-      std::make_unique<CommunicatorImpl>(std::move(bootstrap), settings, options, rules.take(),
-                                         std::move(forced), *agreement, connections.take()));
+  auto calls = std::make_unique<CallLog>(bootstrap->rank());
+  auto control = bootstrap->turn_over(
+      {.compare = CallLog::compare, .phase = [log = calls.get()] { return log->phase(); }}, settings,
+      deadline);
+  if (!control.ok()) return control.status();
+  return std::unique_ptr<Communicator>(std::make_unique<CommunicatorImpl>(
+      std::move(bootstrap), settings, options, rules.take(), std::move(forced), *agreement,
+      connections.take(), std::move(calls), control.take()));
 }
 
 }  // namespace unisono

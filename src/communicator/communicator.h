@@ -73,10 +73,11 @@ class Communicator {
   // What would run this call; no communication.
   virtual Result<CallPlan> plan(const AllReduceCall& call) const = 0;
 
-  // Any number of bytes from every rank, in rank order, over the bootstrap; also a barrier. Not fast.
+  // Any number of bytes from every rank, in rank order, over the control channel; also a barrier. Not fast.
+  // Its failure is every later call's too.
   virtual Result<std::vector<std::string>> all_gather(std::string_view mine) = 0;
 
-  // Every pending and later call ends with kAborted. Local; the only function that any thread may call
+  // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only function that any thread may call
   // at any time.
   virtual void abort() = 0;
 };

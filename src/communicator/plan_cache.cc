@@ -4,9 +4,6 @@
 #include <algorithm>
 
 namespace unisono {
-namespace {
-constexpr size_t kMostPlans = 128;
-}
 
 std::shared_ptr<const Plan> PlanCache::find(const AllReduceCall& call) {
   for (Entry& entry : entries_) {

@@ -19,6 +19,9 @@ namespace unisono {
 // One thread at a time.
 class PlanCache {
  public:
+  // The least recently used plan goes first, so the plans of the last kMostPlans − 1 calls are here.
+  static constexpr size_t kMostPlans = 128;
+
   PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)
       : channels_(channels), blocks_(blocks) {}
 

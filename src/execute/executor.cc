@@ -16,6 +16,9 @@ namespace {
 
 // A dead peer is noticed, and an abort obeyed, within one nap.
 constexpr std::chrono::milliseconds kLongestNap{5};
+// A wait without progress is long after that; the clock is read at every so many checks.
+constexpr std::chrono::seconds kLongWait{1};
+constexpr uint32_t kChecksPerLook = 16;
 
 void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -34,17 +37,21 @@ WaitPolicy wait_policy(int ranks, int cpus) {
   return {.spins = 10, .yields = 20};
 }
 
-Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy)
-    : transports_(std::move(transports)),
+Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy, CallLog& log,
+                   Control& control)
+    : log_(log),
+      control_(control),
+      transports_(std::move(transports)),
       policy_(policy),
       lane_(transports_.size() == 1 ? transports_.front().get() : nullptr) {}
 
 Executor::~Executor() {
-  if (failure_.ok()) fail(Status(StatusCode::kAborted, "the communicator was destroyed"));
+  leave();
 }
 
 void Executor::start(Call& call, uint32_t sequence, const void* input, void* output) {
   assert(failure_.ok());
+  log_.note(sequence, call.plan());
   if (call.plan().direct != nullptr) {
     lane_.start(call, sequence, input, output);
     if (call.failed()) fail(call.status());
@@ -81,6 +88,7 @@ bool Executor::progress() {
       ++i;
     }
   }
+  if (moved) checks_ = 0;
   return moved;
 }
 
@@ -94,10 +102,48 @@ void Executor::sleep(std::chrono::nanoseconds longest) {
     transports_[i]->sleep(std::chrono::nanoseconds(0));
 }
 
+void Executor::request_abort() {
+  abort_requested_.store(true, std::memory_order_relaxed);
+  control_.fail(Status(StatusCode::kPeerFailed, "its communicator was aborted"));
+}
+
 const Status& Executor::check() {
-  if (failure_.ok() && abort_requested_.load(std::memory_order_relaxed))
-    fail(Status(StatusCode::kAborted, "the communicator was aborted"));
+  if (!failure_.ok()) return failure_;
+  if (abort_requested_.load(std::memory_order_relaxed)) {
+    stop(Status(StatusCode::kAborted, "the communicator was aborted"));
+  } else if (const uint32_t news = control_.news(); news != 0) {
+    if ((news & Control::kVerdict) != 0) {
+      stop(control_.verdict());
+    } else {
+      control_.state(statement());
+    }
+  } else if (checks_++ % kChecksPerLook == 0) {
+    tell_of_long_wait();
+  }
   return failure_;
+}
+
+// Slow ranks are no error; but those that wait for each other in different calls would wait for ever, and find that
+// out by comparing what they say.
+void Executor::tell_of_long_wait() {
+  if (checks_ == 1 || idle()) {
+    patience_.reset();
+    told_ = false;
+  }
+  if (idle() || told_) return;
+  if (!patience_) {
+    patience_ = Deadline::after(kLongWait);
+  } else if (patience_->passed()) {
+    control_.state(statement());
+    told_ = true;
+  }
+}
+
+std::string Executor::statement(bool left) const {
+  std::optional<uint32_t> oldest;
+  if (!lane_.idle()) oldest = lane_.first()->sequence();
+  for (const Call* const call : running_) oldest = std::min(call->sequence(), oldest.value_or(UINT32_MAX));
+  return log_.statement(oldest, left);
 }
 
 Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
@@ -125,9 +171,21 @@ Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
   return Status();
 }
 
-void Executor::fail(Status cause) {
+void Executor::fail(const Status& cause) {
   assert(!cause.ok());
-  if (!failure_.ok()) return;
+  if (failure_.ok()) stop(control_.agree(cause, statement()));
+}
+
+void Executor::leave() {
+  if (left_) return;
+  left_ = true;
+  if (failure_.ok() && !idle())
+    control_.fail(Status(StatusCode::kPeerFailed, "it left with calls that had not ended"));
+  control_.leave(statement(true));
+  if (failure_.ok()) stop(Status(StatusCode::kAborted, "the communicator was destroyed"));
+}
+
+void Executor::stop(Status cause) {
   failure_ = std::move(cause);
   for (const auto& transport : transports_) transport->abort();
   running_.clear();

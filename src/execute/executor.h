@@ -6,10 +6,15 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/status.h"
+#include "bootstrap/control.h"
 #include "execute/call.h"
+#include "execute/call_log.h"
 #include "execute/direct_lane.h"
 #include "transport/transport.h"
 
@@ -27,8 +32,8 @@ WaitPolicy wait_policy(int ranks, int cpus);
 // One thread at a time, but for request_abort().
 class Executor {
  public:
-  // With one transport for all peers that maps blocks, direct forms run too.
-  Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy);
+  // With one transport for all peers that maps blocks, direct forms run too. `log` and `control` outlive it.
+  Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy, CallLog& log, Control& control);
   ~Executor();
 
   // The call stays in place until it has finished, or the executor has failed.
@@ -37,31 +42,44 @@ class Executor {
   bool progress();
   // Until the call has finished. Errors: the call's, kTimeout with who was waited for, kAborted.
   // After an error the executor has failed: no peer touches a buffer any more, and every later call
-  // fails alike.
+  // fails alike, on all ranks.
   Status wait(Call& call, std::chrono::nanoseconds timeout);
   // One nap of at most `longest`, during which arrivals wake it.
   void sleep(std::chrono::nanoseconds longest);
 
   // ok, or why nothing works any more.
   const Status& failure() const { return failure_; }
-  void fail(Status cause);
+  // Takes the ranks' common verdict, given what has failed here, and ends everything. Waits at most a second.
+  void fail(const Status& cause);
+  // The communicator's end: tells the others, and ends everything here.
+  void leave();
   bool idle() const { return running_.empty() && lane_.idle(); }
   const DirectLane& lane() const { return lane_; }
 
-  // From any thread: the waiter fails with kAborted within milliseconds.
-  void request_abort() { abort_requested_.store(true, std::memory_order_relaxed); }
-  // ok, or the failure; makes a requested abort come true.
+  // From any thread: the waiter fails with kAborted within milliseconds, and the other ranks as if this one had died.
+  void request_abort();
+  // ok, or the failure; makes a requested abort and the verdict of the ranks come true. Called from time to time by
+  // whoever waits, it also tells the other ranks of a wait that runs long.
   const Status& check();
 
  private:
   bool advance_lane();
+  std::string statement(bool left = false) const;
+  void tell_of_long_wait();
+  void stop(Status cause);
 
+  CallLog& log_;
+  Control& control_;
   std::vector<std::unique_ptr<Transport>> transports_;
   const WaitPolicy policy_;
   std::vector<Call*> running_;  // through schedules
   DirectLane lane_;
   Status failure_;
   std::atomic<bool> abort_requested_ = false;
+  uint32_t checks_ = 0;               // since something last moved
+  std::optional<Deadline> patience_;  // until the wait is long
+  bool told_ = false;
+  bool left_ = false;
 };
 
 }  // namespace unisono

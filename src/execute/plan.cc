@@ -19,14 +19,17 @@ uint32_t hash(std::string_view text) {
   return value;
 }
 
-uint32_t signature_of(const PlanRequest& r, size_t slices) {
-  std::string parameters;
+std::string signature_of(const PlanRequest& r, size_t slices) {
+  std::string text = fmt::format("{} {} {} {} by {}", name_of(r.shape.collective), r.count,
+                                 name_of(r.type), name_of(r.op), r.choice.algorithm);
   for (const auto& [name, value] : r.shape.parameters.entries())
-    parameters += fmt::format("{}={},", name, value);
-  return hash(fmt::format("{} {} {} {} root={} servers={} {}({}) {} slices={} layout={}",
-                          name_of(r.shape.collective), r.count, name_of(r.type), name_of(r.op),
-                          r.shape.root, fmt::join(r.shape.servers, ","), r.choice.algorithm,
-                          parameters, r.choice.codec, slices, r.layout));
+    text += fmt::format(" {}={}", name, value);
+  if (r.choice.codec != "none") text += fmt::format(" codec={}", r.choice.codec);
+  if (r.shape.root != 0) text += fmt::format(" root={}", r.shape.root);
+  if (!r.shape.servers.empty()) text += fmt::format(" servers={}", fmt::join(r.shape.servers, ","));
+  if (slices != 1) text += fmt::format(" slices={}", slices);
+  if (r.layout != 0) text += fmt::format(" layout={:x}", r.layout);
+  return text;
 }
 
 void prepare_edges(Plan& plan) {
@@ -97,7 +100,8 @@ Plan make_plan(const PlanRequest& request) {
   const DirectShape direct{request.count * size_of(request.type), request.shape.size};
   plan.direct = direct_form(request, direct);
   if (plan.direct != nullptr) plan.turns = plan.direct->turns(direct);
-  plan.signature = signature_of(request, plan.slices);
+  plan.signature_text = signature_of(request, plan.slices);
+  plan.signature = hash(plan.signature_text);
   plan.divisor =
       request.op == ReduceOp::kAvg ? static_cast<uint32_t>(request.shape.contributors()) : 1;
   plan.reduce =

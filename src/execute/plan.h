@@ -27,7 +27,9 @@ struct Plan {
   size_t depth = 1;        // slices in flight, 1 … slices
   const DirectForm* direct = nullptr;  // runs in place of the schedule, and gives the same bits
   size_t turns = 0;                    // of the direct form
-  uint32_t signature = 0;  // hash of all that ranks must agree on
+  // All that ranks must agree on, "all_reduce 1024 f32 sum by ring", with what is not as usual; and its hash.
+  std::string signature_text;
+  uint32_t signature = 0;
   uint32_t divisor = 1;    // for the step that finishes an avg
   ReduceKernel reduce = nullptr;
   ReduceKernel finish = nullptr;          // the same, dividing

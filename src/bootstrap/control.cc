@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bootstrap/control.h"
+
+namespace unisono {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A consequence waits that long for its cause, which is on its way; and then for rank 0's answer.
+constexpr milliseconds kCausePatience(300);
+constexpr milliseconds kAnswerPatience(700);
+
+}  // namespace
+
+Status Control::verdict() const {
+  if ((news() & kVerdict) == 0) return Status();
+  const std::lock_guard lock(mutex_);
+  return verdict_;
+}
+
+void Control::state(std::string statement) {
+  news_.fetch_and(~kAsked, std::memory_order_relaxed);
+  tell(Word::kStatement, Status(), std::move(statement));
+}
+
+Status Control::agree(const Status& cause, std::string statement) {
+  const bool own = cause.code() != StatusCode::kMismatch && cause.code() != StatusCode::kPeerFailed;
+  if (own) {
+    tell(Word::kFailure, cause, std::move(statement));
+  } else {
+    tell(Word::kSuspicion, cause, std::move(statement));
+    if (!await_verdict(kCausePatience)) tell(Word::kFailure, cause, {});
+  }
+  return await_verdict(kAnswerPatience) ? verdict() : cause;
+}
+
+void Control::decide(const Status& verdict) {
+  const std::lock_guard lock(mutex_);
+  if (!verdict_.ok()) return;
+  verdict_ = verdict;
+  news_.fetch_or(kVerdict, std::memory_order_release);
+  changed_.notify_all();
+}
+
+bool Control::await_verdict(std::chrono::nanoseconds longest) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, longest, [&] { return !verdict_.ok(); });
+}
+
+}  // namespace unisono
