@@ -38,6 +38,8 @@ const struct {
     {"nlohmann/", {"tools", "tests"}},
     {"gtest/", {"tests"}},
     {"benchmark/", {"bench"}},
+    {"mpi.h", {"bench/peers"}},
+    {"gloo/", {"bench/peers"}},
 };
 
 struct SourceFile {
