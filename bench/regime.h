@@ -82,8 +82,9 @@ inline uint64_t number(const char* flag, const std::string& text, uint64_t least
   return value;
 }
 
-// Sizes as `unisono bench --bytes` has them: FIRST:LAST:xFACTOR (x2) or a list, K, M and G being
-// powers of 1024; each a multiple of 4. Ends the process with one line otherwise.
+// Sizes as `unisono bench --bytes` has them: FIRST:LAST:xFACTOR (x2; LAST is always among them) or
+// a list, K, M and G being powers of 1024; each a multiple of 4. Ends the process with one line
+// otherwise.
 inline std::vector<uint64_t> sweep(const std::string& text) {
   std::vector<uint64_t> sizes;
   const auto fail = [&] {
@@ -107,9 +108,10 @@ inline std::vector<uint64_t> sweep(const std::string& text) {
     if (*at == ':') ++at, last = read(true);
     if (at[0] == ':' && at[1] == 'x') at += 2, factor = read(false);
     if (last < size || factor < 2 || (*at != ',' && *at != '\0')) fail();
-    for (; size <= last; size *= factor) {
+    for (;; size = std::min(size * factor, last)) {
       if (size % 4 != 0) fail();
       sizes.push_back(size);
+      if (size == last) break;
     }
   } while (*at++ == ',');
   return sizes;
