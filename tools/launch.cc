@@ -19,12 +19,21 @@
 #include "base/deadline.h"
 #include "bootstrap/token.h"
 #include "tools/launch_process.h"
+#include "topology/host.h"
 
 namespace unisono {
 namespace {
 
 constexpr int kStatusTimeout = 124, kStatusNoProgram = 127;
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+// The CPUs of one of `ranks` equal shares; none where there are fewer CPUs than ranks.
+std::vector<int> share_of(int rank, int ranks) {
+  const std::vector<int> cpus = allowed_cpus();
+  const auto all = static_cast<int>(cpus.size());
+  if (all < ranks) return {};
+  return {cpus.begin() + rank * all / ranks, cpus.begin() + (rank + 1) * all / ranks};
+}
 
 void say(const LaunchOptions& options, std::string_view line) {
   const std::string text = fmt::format("{}: {}\n", options.command, line);
@@ -134,6 +143,7 @@ class Launch {
     process.out = open_output(started.out, STDOUT_FILENO, rank);
     process.err = open_output(started.err, STDERR_FILENO, rank);
     process.signal_mask = signals_.before();
+    if (options_.bind) process.cpus = share_of(rank, options_.ranks);
     started.process = start_process(process);
     const int error = errno;
     for (const int end : {process.out, process.err})

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,9 @@ namespace {
 constexpr int kReadsAtOnce =
     8;  // more than a pipe holds; one rank must not keep us from the others
 constexpr size_t kLongestLine = size_t{1} << 20;  // a longer one is broken
+
+constexpr int kMostCpus = 8192;
+constexpr int kBitsPerWord = 8 * sizeof(unsigned long);
 
 void write_all(int sink, std::string_view text) {
   while (!text.empty()) {
@@ -37,12 +41,22 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+// Fits every CPU number that the kernel knows. Between fork and exec, so nothing is allocated.
+bool bind_to(const std::vector<int>& cpus) {
+  if (cpus.empty()) return true;
+  unsigned long mask[kMostCpus / kBitsPerWord] = {};
+  for (const int cpu : cpus)
+    if (cpu < kMostCpus) mask[cpu / kBitsPerWord] |= 1ul << (cpu % kBitsPerWord);
+  return sched_setaffinity(0, sizeof mask, reinterpret_cast<const cpu_set_t*>(mask)) == 0;
+}
+
 // Between fork and exec: only system calls. Returns only if something failed; errno says what.
 void become(const ProcessOptions& options, char* const* argv, char* const* environment,
             pid_t parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
   if (getppid() != parent) _exit(128 + SIGKILL);  // it died before we could ask to follow
   if (options.own_group && setpgid(0, 0) != 0) return;
+  if (!bind_to(options.cpus)) return;
   if (!options.reads_input) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;

@@ -37,8 +37,9 @@ struct ProcessOptions {
   std::vector<std::string> environment;  // "NAME=value"
   bool reads_input = false;              // else standard input is empty
   bool own_group = true;
-  int out = -1, err = -1;  // become its standard outputs; -1: inherited
-  sigset_t signal_mask{};  // of the new process
+  int out = -1, err = -1;      // become its standard outputs; -1: inherited
+  sigset_t signal_mask{};      // of the new process
+  std::vector<int> cpus = {};  // that it may use; empty: as the launcher
 };
 
 // The process, or -1 with errno of the step that failed (ENOENT: no such program).

@@ -24,6 +24,7 @@ class Run final : public Command {
     flags.text("-n,--ranks", ranks_, "N", "ranks to start");
     flags.text("--timeout", timeout_, "DURATION", "end the job after 30s, 5m, …");
     flags.toggle("--no-labels", plain_, "leave out the [rank] in front of each line");
+    flags.toggle("--no-bind", unbound_, "let every rank use all CPUs");
     flags.program(program_);
   }
 
@@ -42,6 +43,7 @@ class Run final : public Command {
       return invalid_argument("expected a program: unisono run -n 4 -- PROGRAM …");
     options.argv = program_;
     options.label = !plain_;
+    options.bind = !unbound_;
     std::signal(SIGPIPE, SIG_DFL);  // the program must find what it would find without us
     return launch(options);
   }
@@ -49,7 +51,7 @@ class Run final : public Command {
  private:
   std::string ranks_ = "2";
   std::string timeout_;
-  bool plain_ = false;
+  bool plain_ = false, unbound_ = false;
   std::vector<std::string> program_;
 };
 
