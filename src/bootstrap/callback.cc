@@ -37,8 +37,7 @@ class CallbackBootstrap final : public Bootstrap {
 
   // The caller's function cannot tell of a death, so the ranks connect by a unique id.
   Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options,
-                                             const Settings& settings,
-                                             Deadline deadline) override {
+                                             const Settings& settings, Deadline deadline) override {
     if (size_ == 1)
       return make_thread_bootstraps(1).front()->turn_over(options, settings, deadline);
     std::string mine;  // rank 0's id, or why there is none

@@ -37,7 +37,7 @@ enum class Word : uint32_t {
   kSuspicion,  // this has failed here, most likely because of something elsewhere; all others are
                // asked for statements
   kFailure,    // this has failed here
-  kLeaves,     // nothing more will come from here
+  kLeaves,     // nothing more will come from here; all others are asked too
 };
 
 // One rank's end. Its owner uses it from one thread at a time; news(), verdict() and fail() from
@@ -45,7 +45,8 @@ enum class Word : uint32_t {
 class Control {
  public:
   static constexpr uint32_t kVerdict = 1;  // nothing works any more
-  static constexpr uint32_t kAsked = 2;    // somebody suspects: make a statement
+  static constexpr uint32_t kAsked =
+      2;  // somebody suspects something or has left: make a statement, if you wait
 
   virtual ~Control() = default;  // leave() before, or the others take it for a death
 

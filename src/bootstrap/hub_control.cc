@@ -18,6 +18,7 @@ class HubControl final : public StarControl {
              Watcher::Share watcher)
       : StarControl(std::move(members), kMaxGatherBytes, options, static_cast<int>(members.size()),
                     std::move(watcher)),
+        asked_(lines_.size()),
         parts_(lines_.size()) {
     send_all(encode(Frame{{FrameKind::kTurnOver, sequence}, {}}));
     begin();
@@ -45,11 +46,13 @@ class HubControl final : public StarControl {
     for (Line& line : lines_) line.send(bytes);
   }
   void hear(size_t rank, Said said);
+  void ask_others(size_t rank);
   void settle();
   void settle_gather();
   void late();
   std::vector<int> missing() const;
 
+  std::vector<char> asked_;
   std::vector<std::optional<std::string>> parts_;  // of the all_gather under way
 };
 
@@ -65,17 +68,21 @@ void HubControl::on_frame(size_t rank, Frame frame) {
 }
 
 void HubControl::hear(size_t rank, Said said) {
-  if (said.word == Word::kSuspicion) {
-    const Bytes question = encode(Frame{{FrameKind::kAsk}, {}});
-    for (size_t other = 1; other < lines_.size(); ++other)
-      if (other != rank) lines_[other].send(question);
-    if (rank != 0) ask();
-  }
+  asked_[rank] = false;
   const bool leaves = said.word == Word::kLeaves;
+  if (leaves || said.word == Word::kSuspicion) ask_others(rank);
   judge_.hear(static_cast<int>(rank), said.word, said.cause, std::move(said.statement));
   if (leaves && rank != 0) lines_[rank].close();
   settle();
   if (leaves && !leaving_) settle_gather();
+}
+
+// Whoever has not answered yet is not asked again.
+void HubControl::ask_others(size_t rank) {
+  const Bytes question = encode(Frame{{FrameKind::kAsk}, {}});
+  for (size_t other = 1; other < lines_.size(); ++other)
+    if (other != rank && !std::exchange(asked_[other], true)) lines_[other].send(question);
+  if (rank != 0) ask();
 }
 
 void HubControl::settle() {

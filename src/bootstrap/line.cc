@@ -21,7 +21,9 @@ pollfd Line::entry() const {
 }
 
 void Line::send(Bytes bytes) {
-  if (open() && !finishing_) outbox_.push_back(std::move(bytes));
+  if (!open() || finishing_) return;
+  outbox_.push_back(std::move(bytes));
+  write_some();  // most often all of it
 }
 
 void Line::finish() {

@@ -62,6 +62,7 @@ void MemberControl::on_frame(size_t line, Frame frame) {
   if (frame.kind != FrameKind::kWord) return;
   Said said = decode_said(frame);
   hub_left_ = true;
+  ask();
   lines_[line].close();
   judge_.hear(0, said.word, said.cause, std::move(said.statement));
   judge_alone();

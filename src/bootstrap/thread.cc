@@ -108,6 +108,7 @@ class Room {
   Status failure_;
   std::optional<Judge> judge_;
   std::vector<RoomControl*> controls_;  // by rank; null before and after
+  bool asked_ = false;
   const std::string token_;
 };
 
@@ -143,6 +144,7 @@ void Room::attach(int rank, RoomControl* control, const ControlOptions& options)
   const std::lock_guard lock(mutex_);
   if (!judge_) judge_.emplace(size(), options);
   controls_[static_cast<size_t>(rank)] = control;
+  if (asked_) control->ask();
   if (!failure_.ok()) control->decide(failure_);
 }
 
@@ -157,7 +159,8 @@ void Room::hear(int rank, Word word, const Status& cause, std::string statement)
   const std::lock_guard lock(mutex_);
   judge_->hear(rank, word, cause, std::move(statement));
   settle();
-  if (word != Word::kSuspicion) return;
+  if (word != Word::kSuspicion && word != Word::kLeaves) return;
+  asked_ = true;
   for (size_t other = 0; other < controls_.size(); ++other)
     if (static_cast<int>(other) != rank && controls_[other] != nullptr) controls_[other]->ask();
 }
@@ -176,7 +179,9 @@ void Room::fail(Status status) {
 class ThreadBootstrap final : public Bootstrap {
  public:
   ThreadBootstrap(std::shared_ptr<Room> room, int rank) : room_(std::move(room)), rank_(rank) {}
-  ~ThreadBootstrap() override { room_->leave(rank_); }
+  ~ThreadBootstrap() override {
+    if (!turned_over_) room_->leave(rank_);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return room_->size(); }
@@ -186,12 +191,14 @@ class ThreadBootstrap final : public Bootstrap {
   }
   Result<std::unique_ptr<Control>> turn_over(const ControlOptions& options, const Settings&,
                                              Deadline) override {
+    turned_over_ = true;
     return std::unique_ptr<Control>(std::make_unique<RoomControl>(room_, rank_, options));
   }
 
  private:
-  std::shared_ptr<Room> room_;
-  int rank_;
+  const std::shared_ptr<Room> room_;
+  const int rank_;
+  bool turned_over_ = false;
 };
 
 }  // namespace

@@ -261,6 +261,12 @@ Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
 }
 
 Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view mine) {
+  {
+    // Whoever waits for this rank in a call may learn why.
+    const std::unique_lock guard = lock();
+    if (!executor_.check().ok()) return executor_.failure();
+    executor_.make_statement();
+  }
   auto gathered = control_->all_gather(mine, Deadline::after(timeout_));
   if (gathered.ok() || gathered.status().code() == StatusCode::kInvalidArgument) return gathered;
   const std::unique_lock guard = lock();

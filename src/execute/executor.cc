@@ -111,12 +111,10 @@ const Status& Executor::check() {
   if (!failure_.ok()) return failure_;
   if (abort_requested_.load(std::memory_order_relaxed)) {
     stop(Status(StatusCode::kAborted, "the communicator was aborted"));
-  } else if (const uint32_t news = control_.news(); news != 0) {
-    if ((news & Control::kVerdict) != 0) {
-      stop(control_.verdict());
-    } else {
-      control_.state(statement());
-    }
+  } else if (const uint32_t news = control_.news(); (news & Control::kVerdict) != 0) {
+    stop(control_.verdict());
+  } else if (news != 0 && !idle()) {
+    make_statement();
   } else if (checks_++ % kChecksPerLook == 0) {
     tell_of_long_wait();
   }
@@ -134,7 +132,7 @@ void Executor::tell_of_long_wait() {
   if (!patience_) {
     patience_ = Deadline::after(kLongWait);
   } else if (patience_->passed()) {
-    control_.state(statement());
+    make_statement();
     told_ = true;
   }
 }

@@ -53,6 +53,8 @@ class Executor {
   void fail(const Status& cause);
   // The communicator's end: tells the others, and ends everything here.
   void leave();
+  // Tells the other ranks of the calls made here, which theirs are compared with.
+  void make_statement() { control_.state(statement()); }
   bool idle() const { return running_.empty() && lane_.idle(); }
   const DirectLane& lane() const { return lane_; }
 
