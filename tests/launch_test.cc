@@ -13,7 +13,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <sstream>
+
+#include "topology/host.h"
 
 namespace unisono {
 namespace {
@@ -116,6 +119,31 @@ TEST(Launch, GivesAllRanksOneSecretTokenAndTheLocalBootstrap) {
   EXPECT_TRUE(lines[0].starts_with("local ")) << lines[0];
   EXPECT_EQ(lines[0].size(), 6u + 32u);
   EXPECT_NE(first.out, second.out);
+}
+
+// The shares are equal and apart where there is a CPU for each rank, and everything where there is not.
+TEST(Launch, RanksShareTheCpus) {
+  const int cpus = static_cast<int>(allowed_cpus().size());
+  for (const bool bind : {true, false}) {
+    for (const int ranks : {2, cpus, cpus + 1}) {
+      LaunchOptions options = shell(ranks, "nproc; grep Cpus_allowed_list /proc/self/status");
+      options.label = false;
+      options.bind = bind;
+      Launcher launcher(options);
+      EXPECT_EQ(launcher.finish(), 0);
+      const auto lines = launcher.sorted_lines();
+      const std::set<std::string> different(lines.begin(), lines.end());
+      const bool shared = bind && ranks <= cpus;
+      if (shared && cpus % ranks == 0) {
+        EXPECT_TRUE(different.contains(std::to_string(cpus / ranks))) << launcher.out;
+        EXPECT_EQ(different.size(), static_cast<size_t>(ranks) + 1) << launcher.out;
+      }
+      if (!shared) {
+        EXPECT_TRUE(different.contains(std::to_string(cpus))) << launcher.out;
+        EXPECT_EQ(different.size(), 2u) << launcher.out;
+      }
+    }
+  }
 }
 
 TEST(Launch, InputGoesToRank0AndLinesOfARankStayInOrder) {
