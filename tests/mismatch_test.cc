@@ -52,7 +52,7 @@ Kind differing(const char* name, Calls usual, Calls odd) {
 
 std::vector<Kind> kinds(size_t bytes) {
   const size_t n = bytes / sizeof(float);
-  const OneCall sum{n}, max{.count = n, .op = ReduceOp::kMax};
+  const OneCall first{2}, sum{n}, max{.count = n, .op = ReduceOp::kMax};
   return {
       differing("count", {{n}}, {{n - 1}}),
       differing("half the count", {{n}}, {{n / 2}}),
@@ -62,9 +62,9 @@ std::vector<Kind> kinds(size_t bytes) {
       differing("op", {sum}, {max}),
       differing("algorithm", {{n}}, {{.count = n, .algorithm = "ring"}}),
       differing("order", {sum, max}, {max, sum}),
-      differing("second call", {sum, sum}, {sum, max}),
-      {"a call less", {sum, sum}, {sum}, text_of(sum), "rank 2 left after 1 calls"},
-      {"a call more", {sum}, {sum, sum}, text_of(sum), "left after 1 calls"},
+      differing("second call", {first, sum}, {first, max}),
+      {"a call less", {first, sum}, {first}, text_of(sum), "rank 2 left after 1 calls"},
+      {"a call more", {first}, {first, sum}, text_of(sum), "left after 1 calls"},
   };
 }
 

@@ -6,8 +6,11 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A consequence waits that long for its cause, which is on its way; and then for rank 0's answer.
+// A consequence waits that long for its cause, which is on its way.
 constexpr milliseconds kCausePatience(300);
+// A mismatch, for what the other ranks say of their calls: there is no hurry, and they may be busy.
+constexpr milliseconds kStatementPatience(2000);
+// For rank 0's answer.
 constexpr milliseconds kAnswerPatience(700);
 
 }  // namespace
@@ -24,12 +27,13 @@ void Control::state(std::string statement) {
 }
 
 Status Control::agree(const Status& cause, std::string statement) {
-  const bool own = cause.code() != StatusCode::kMismatch && cause.code() != StatusCode::kPeerFailed;
-  if (own) {
-    tell(Word::kFailure, cause, std::move(statement));
-  } else {
+  const bool mismatch = cause.code() == StatusCode::kMismatch;
+  if (mismatch || cause.code() == StatusCode::kPeerFailed) {
     tell(Word::kSuspicion, cause, std::move(statement));
-    if (!await_verdict(kCausePatience)) tell(Word::kFailure, cause, {});
+    if (!await_verdict(mismatch ? kStatementPatience : kCausePatience))
+      tell(Word::kFailure, cause, {});
+  } else {
+    tell(Word::kFailure, cause, std::move(statement));
   }
   return await_verdict(kAnswerPatience) ? verdict() : cause;
 }

@@ -56,8 +56,8 @@ class Control {
   Status verdict() const;
 
   void state(std::string statement);
-  // What has failed everywhere, given what has failed here: waits for the verdict, at most a
-  // second. `cause` if nobody answers.
+  // What has failed everywhere, given what has failed here: waits for the verdict, at most
+  // 3 s. `cause` if nobody answers.
   Status agree(const Status& cause, std::string statement);
   // This rank has failed, and all are to fail with `cause`; does not wait for them. Any thread.
   void fail(const Status& cause) { tell(Word::kFailure, cause, {}); }

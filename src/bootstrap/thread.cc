@@ -142,7 +142,9 @@ class RoomControl final : public Control {
 
 void Room::attach(int rank, RoomControl* control, const ControlOptions& options) {
   const std::lock_guard lock(mutex_);
-  if (!judge_) judge_.emplace(size(), options);
+  // The first rank's own words on its phase would not outlive it.
+  if (!judge_)
+    judge_.emplace(size(), ControlOptions{options.compare, [] { return "all in one process"; }});
   controls_[static_cast<size_t>(rank)] = control;
   if (asked_) control->ask();
   if (!failure_.ok()) control->decide(failure_);

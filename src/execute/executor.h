@@ -49,7 +49,7 @@ class Executor {
 
   // ok, or why nothing works any more.
   const Status& failure() const { return failure_; }
-  // Takes the ranks' common verdict, given what has failed here, and ends everything. Waits at most a second.
+  // Takes the ranks' common verdict, given what has failed here, and ends everything. Waits at most 3 s.
   void fail(const Status& cause);
   // The communicator's end: tells the others, and ends everything here.
   void leave();
