@@ -160,9 +160,11 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
   const Algorithm* algorithm = find_algorithm(match->choice.algorithm);
   if (algorithm == nullptr)
     return unsupported(fmt::format("unknown algorithm '{}'", match->choice.algorithm));
-  if (match->choice.codec != "none")
-    return unsupported(fmt::format("unknown codec '{}': expected none", match->choice.codec));
+  auto codec = find_codec(match->choice.codec);
+  if (!codec.ok()) return codec.status().in(match->rule);
+  UNISONO_RETURN_IF_ERROR(supports(*codec, call.type, call.op).in(match->rule));
   PlanRequest request{.algorithm = algorithm,
+                      .codec = *codec,
                       .choice = match->choice,
                       .reason = match->rule,
                       .shape = shape(),
