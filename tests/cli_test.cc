@@ -191,6 +191,20 @@ TEST(Cli, ExplainGivesThePickAndItsReason) {
               HasSubstr("all_reduce, rank 2 of 3: 3 chunks, 8 steps\n"));
 }
 
+TEST(Cli, ExplainTellsWhatACodecAdds) {
+  const std::vector<std::string> words = {"explain", "-n", "4", "--steps", "--algorithm",
+                                          "sharded_ps codec=fp16"};
+  const Ended ended = unisono(words);
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("codec   a contribution is encoded up to 2 times, in sums of up to "
+                                   "4; added error up to 0.00342 times the largest contribution\n"));
+  EXPECT_THAT(ended.out, HasSubstr("= encode(input)"));
+  const std::vector<std::string> rules = {"UNISONO_RULES=*: sharded_ps codec=int8; *: ring"};
+  EXPECT_THAT(unisono({"explain"}, rules).out, HasSubstr("runs    ring\n"));
+  EXPECT_THAT(unisono({"explain", "--max-error", "0.01"}, rules).out,
+              HasSubstr("runs    sharded_ps codec=int8\n"));
+}
+
 TEST(Cli, RunPassesWordsAndStatusOn) {
   EXPECT_EQ(unisono({"run", "-n", "2", "--", "sh", "-c", "exit $((3 * RANK))"}).status, 3);
   EXPECT_EQ(unisono({"run", "-n", "1", "sh", "-c", "echo $WORLD_SIZE"}).out, "[0] 1\n");

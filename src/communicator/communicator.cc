@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "communicator/agreement.h"
 #include "communicator/connect.h"
+#include "communicator/feedback.h"
 #include "communicator/plan_cache.h"
 #include "execute/executor.h"
 #include "select/rules.h"
@@ -22,8 +23,13 @@ namespace unisono {
 // A started call and its end. Owned by the communicator until it has been told.
 class Request {
  public:
-  explicit Request(std::unique_ptr<Call> call) : call_(std::move(call)) {}
-  std::unique_ptr<Call> call_;
+  Request(std::unique_ptr<Call> call, Feedback* feedback)
+      : call_(std::move(call)), feedback_(feedback) {}
+  ~Request() {
+    if (feedback_ != nullptr) feedback_->end(call_ == nullptr);
+  }
+  std::unique_ptr<Call> call_;  // given back once it has finished without failure
+  Feedback* const feedback_;
 };
 
 namespace {
@@ -149,7 +155,7 @@ Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(*std::ranges::max_element(hosts_)) + 1;
   auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
-                             shape());
+                             shape(), {call.type, call.op, call.max_error});
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }
@@ -187,6 +193,8 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
 Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call) {
   if (const Status& failure = executor_.check(); !failure.ok()) return failure;
   UNISONO_RETURN_IF_ERROR(check_buffers(call));
+  if (call.feedback != nullptr)
+    UNISONO_RETURN_IF_ERROR(call.feedback->check(*this, call.count, call.op));
   std::shared_ptr<const Plan> plan = plans_.find(call);
   if (plan == nullptr) {
     auto built = build_plan(call);
@@ -195,6 +203,10 @@ Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call)
     plans_.insert(call, plan);
   }
   std::unique_ptr<Call> running = plans_.take_call(plan);
+  const bool feeds_back = call.feedback != nullptr && plan->codec != nullptr;
+  running->set_residuals(
+      feeds_back ? call.feedback->begin(*this, {plan->signature, rank_, size_, plan->divisor})
+                 : Residuals{});
   executor_.start(*running, sequence_++, call.input, call.output);
   if (thread_.joinable()) work_.notify_one();
   return running;
@@ -216,6 +228,7 @@ Status CommunicatorImpl::all_reduce(const AllReduceCall& call) {
   auto running = begin(call);
   if (!running.ok()) return running.status();
   const Status status = finish(**running, guard);
+  if (call.feedback != nullptr) call.feedback->end(status.ok());
   if (status.ok()) plans_.give_back(running.take());
   return status;
 }
@@ -224,7 +237,7 @@ Result<Request*> CommunicatorImpl::start(const AllReduceCall& call) {
   const std::unique_lock guard = lock();
   auto running = begin(call);
   if (!running.ok()) return running.status();
-  requests_.push_back(std::make_unique<Request>(running.take()));
+  requests_.push_back(std::make_unique<Request>(running.take(), call.feedback));
   return requests_.back().get();
 }
 
@@ -324,6 +337,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Boots
   if (settings.text(Setting::kAlgorithm) != "auto") {
     auto choice = parse_choice(settings.text(Setting::kAlgorithm), algorithms());
     if (!choice.ok()) return choice.status().in("UNISONO_ALGORITHM");
+    if (const auto codec = find_codec(choice->codec); !codec.ok())
+      return codec.status().in("UNISONO_ALGORITHM");
     forced = choice.take();
   }
   auto agreement = agree(*bootstrap, settings, options, deadline);

@@ -17,6 +17,8 @@
 
 namespace unisono {
 
+class Feedback;
+
 // One all-reduce. The same on all ranks but for the pointers.
 struct AllReduceCall {
   const void* input = nullptr;  // count elements; may equal output (in place), else must not overlap it
@@ -26,6 +28,10 @@ struct AllReduceCall {
   ReduceOp op = ReduceOp::kSum;
   std::optional<Choice> choice = {};  // what must run it; empty: settings, then the selection table
   uint64_t layout = 0;  // hash of what the vector is put together from, to be compared between ranks
+  // How much a codec that the selection table picks may add to the error (CodecLimits::max_error). A
+  // codec of `choice` is used as named.
+  double max_error = 0;
+  Feedback* feedback = nullptr;  // of this tensor; used where a codec runs. Ranks may have one or not
 };
 
 // ok, or kInvalidArgument for buffers that no call can have. Every call begins with it.
@@ -80,6 +86,12 @@ class Communicator {
   // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only function that any thread may call
   // at any time.
   virtual void abort() = 0;
+
+  // Stands for this communicator, as long as it lives.
+  const std::shared_ptr<const void>& identity() const { return identity_; }
+
+ private:
+  const std::shared_ptr<const void> identity_ = std::make_shared<const char>();
 };
 
 }  // namespace unisono
