@@ -63,12 +63,13 @@ class Explain final : public Command {
     text += fmt::format("runs    {}\n", to_string(pick->choice, algorithms()));
     text += fmt::format("        {}\n", algorithm.summary);
     text += fmt::format("reason  {}\n", pick->reason);
-    const std::string& codec = pick->choice.codec;
-    const auto quantisation = quantisation_of(algorithm, shape, codec);
+    const auto codec = find_codec(pick->choice.codec);
+    if (!codec.ok()) return codec.status();
+    const auto quantisation = quantisation_of(algorithm, shape, *codec);
     if (!quantisation.ok()) return quantisation.status();
     if (quantisation->most > 0) text += fmt::format("codec   {}\n", explain(*quantisation));
     if (steps_)
-      text += "\n" + explain(codec == "none" ? algorithm.build(shape)
+      text += "\n" + explain(*codec == nullptr ? algorithm.build(shape)
                                              : build_quantised(algorithm, shape));
     UNISONO_RETURN_IF_ERROR(Output::standard().write(text));
     return 0;

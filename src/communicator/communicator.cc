@@ -61,6 +61,7 @@ class CommunicatorImpl final : public Communicator {
   }
   Shape shape() const;
   Result<Rules::Match> choose(const AllReduceCall& call) const;
+  Result<Rules::Match> choose_algorithm(const AllReduceCall& call) const;
   Result<std::shared_ptr<const Plan>> build_plan(const AllReduceCall& call) const;
   Result<std::unique_ptr<Call>> begin(const AllReduceCall& call);
   Status finish(Call& call, std::unique_lock<std::mutex>& lock);
@@ -150,12 +151,26 @@ Shape CommunicatorImpl::shape() const {
   return {.rank = rank_, .size = size_, .servers = options_.servers, .groups = hosts_};
 }
 
+// With the codec that the call names.
 Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
+  if (call.codec) UNISONO_RETURN_IF_ERROR(supports(*call.codec, call.type, call.op));
+  auto match = choose_algorithm(call);
+  if (!match.ok() || !call.codec) return match;
+  std::string& codec = match->choice.codec;
+  const std::string_view named = name_of(*call.codec);
+  if (codec != "none" && codec != named)
+    return unsupported(fmt::format("the call asks for codec {}, but {} is {}", named,
+                                   to_string(match->choice, algorithms()), match->rule));
+  codec = named;
+  return match;
+}
+
+Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& call) const {
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(*std::ranges::max_element(hosts_)) + 1;
   auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
-                             shape(), {call.type, call.op, call.max_error});
+                             shape(), {call.type, call.op, call.max_error, call.codec});
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "bootstrap/bootstrap.h"
+#include "codecs/codec.h"
 #include "schedule/algorithm.h"
 
 namespace unisono {
@@ -28,10 +29,11 @@ struct AllReduceCall {
   ReduceOp op = ReduceOp::kSum;
   std::optional<Choice> choice = {};  // what must run it; empty: settings, then the selection table
   uint64_t layout = 0;  // hash of what the vector is put together from, to be compared between ranks
-  // How much a codec that the selection table picks may add to the error (CodecLimits::max_error). A
-  // codec of `choice` is used as named.
-  double max_error = 0;
-  Feedback* feedback = nullptr;  // of this tensor; used where a codec runs. Ranks may have one or not
+  // The codec by name, null: none; used as named, with whatever runs the call. Empty: as `choice`, the
+  // settings or the table say.
+  std::optional<const Codec*> codec = {};
+  double max_error = 0;          // of a codec that the table picks: CodecLimits::max_error
+  Feedback* feedback = nullptr;  // of this tensor; used where a codec runs. All ranks have one, or none
 };
 
 // ok, or kInvalidArgument for buffers that no call can have. Every call begins with it.

@@ -123,6 +123,10 @@ void Feedback::give_owners_to_worker() {
   }
 }
 
+size_t Feedback::export_bytes() const {
+  return sizeof(Header) + name_.size() + 2 * count_ * sizeof(float) + sizeof(uint64_t);
+}
+
 Result<std::string> Feedback::export_state() const {
   UNISONO_RETURN_IF_ERROR(check_idle());
   Header header{.magic = {},
@@ -135,7 +139,7 @@ Result<std::string> Feedback::export_state() const {
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   const size_t residual_bytes = count_ * sizeof(float);
   std::string bytes;
-  bytes.reserve(sizeof(header) + name_.size() + 2 * residual_bytes + sizeof(uint64_t));
+  bytes.reserve(export_bytes());
   append(bytes, &header, sizeof(header));
   bytes += name_;
   append(bytes, worker_.get(), residual_bytes);

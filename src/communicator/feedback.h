@@ -45,6 +45,7 @@ class Feedback {
   size_t count() const { return count_; }
   State query() const;
 
+  Status check_idle() const;  // kInvalidArgument while a call uses it
   // All that follow: kInvalidArgument while a call uses it; after an error nothing has changed.
 
   // Forgets what was lost.
@@ -55,6 +56,7 @@ class Feedback {
   // Everything but the communicator, as bytes with a version and a checksum. An import after which
   // all ranks make the same calls gives the same bits as without it.
   Result<std::string> export_state() const;
+  size_t export_bytes() const;  // of an export
   // kInvalidArgument for bytes that are damaged, of another version, name or count.
   Status import_state(std::string_view bytes);
 
@@ -82,7 +84,6 @@ class Feedback {
         count_(count),
         worker_(std::move(worker)),
         owner_(std::move(owner)) {}
-  Status check_idle() const;
   void give_owners_to_worker();
 
   const std::string name_;

@@ -89,8 +89,9 @@ Result<Rules> Rules::parse(std::string_view text, AlgorithmTable algorithms) {
     Result<Choice> choice = parse_choice(trim(line.substr(colon + 1)), algorithms);
     if (!choice.ok()) return choice.status().in(fmt::format("rule '{}'", line));
     rule.choice = choice.take();
-    if (const auto codec = find_codec(rule.choice.codec); !codec.ok())
-      return codec.status().in(fmt::format("rule '{}'", line));
+    const auto codec = find_codec(rule.choice.codec);
+    if (!codec.ok()) return codec.status().in(fmt::format("rule '{}'", line));
+    rule.codec = *codec;
     rule.algorithm = find(algorithms, rule.choice.algorithm);
     rules.rules_.push_back(std::move(rule));
   }
@@ -109,8 +110,11 @@ Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape,
     candidate.parameters = rule.choice.parameters;
     reason = rule.algorithm->supports(candidate);
     if (reason.ok())
-      reason = check_codec(*rule.algorithm, candidate, rule.choice.codec, limits);
-    if (reason.ok()) return Match{rule.choice, rule.text};
+      reason = check_codec(*rule.algorithm, candidate, limits.codec.value_or(rule.codec), limits);
+    if (!reason.ok()) continue;
+    Match match{rule.choice, rule.text};
+    if (limits.codec) match.choice.codec = name_of(*limits.codec);
+    return match;
   }
   return reason.in("no rule serves this communicator; the last one");
 }

@@ -49,6 +49,7 @@ class Rules {
     std::vector<Condition> conditions;
     Choice choice;
     const Algorithm* algorithm;
+    const Codec* codec;
     std::string text;
   };
   static Result<Condition> parse_condition(std::string_view text);
