@@ -139,7 +139,9 @@ TEST(ApiGroup, EmptyGroupsAndEmptyTensors) {
 TEST(ApiGroup, ChoicesHoldInGroups) {
   on_ranks(3, [](unisono_comm_t comm, int rank) {
     std::vector<int32_t> a(5, rank), b(7, rank), c(9, rank);
-    unisono_call_options_t ring = {sizeof(ring), "ring"}, wrong = {sizeof(wrong), "ring codec=zip"};
+    unisono_call_options_t ring = UNISONO_CALL_OPTIONS_INIT, wrong = ring;
+    ring.choice = "ring";
+    wrong.choice = "ring codec=fp16";
     ASSERT_EQ(unisono_group_begin(comm), UNISONO_OK);
     const auto note = [&](std::vector<int32_t>& v, const unisono_call_options_t* options) {
       return unisono_all_reduce(comm, v.data(), v.data(), v.size(), UNISONO_INT32, UNISONO_SUM,

@@ -74,7 +74,7 @@ Schedule coded_exchange(int rank, bool decode_mine) {
   s.rank = rank;
   s.size = 2;
   s.scratch_slots = s.encoded_slots = 1;
-  s.peers = {{peer, 0}, {peer, 0}};
+  s.peers = {{peer, 0, true}, {peer, 0, true}};
   s.after = {0, 0, 2};
   s.steps = {
       {.kind = StepKind::kEncode,
@@ -82,7 +82,6 @@ Schedule coded_exchange(int rank, bool decode_mine) {
        .target = {Space::kEncoded},
        .source = {Space::kInput}},
       {.kind = StepKind::kSend,
-       .encoded = true,
        .chunks = {},
        .source = {Space::kEncoded},
        .first_peer = 0,
@@ -97,7 +96,6 @@ Schedule coded_exchange(int rank, bool decode_mine) {
        .after_count = 1},
       {.kind = StepKind::kRecvReduce,
        .finishes = true,
-       .encoded = true,
        .chunks = {},
        .target = {Space::kOutput},
        .source = {decode_mine ? Space::kScratch : Space::kInput},
@@ -151,7 +149,7 @@ void damage(Schedule& schedule, std::mt19937& random) {
   };
   if (schedule.steps.empty()) return;
   Step& step = schedule.steps[random() % schedule.steps.size()];
-  switch (random() % 14) {
+  switch (random() % 15) {
     case 0:
       step.kind = static_cast<StepKind>(value());
       break;
@@ -159,7 +157,7 @@ void damage(Schedule& schedule, std::mt19937& random) {
       step.finishes ^= true;
       break;
     case 2:
-      step.encoded ^= true;
+      schedule.peers[random() % schedule.peers.size()].encoded ^= true;
       break;
     case 3:
       step.chunks.first = value();
@@ -183,7 +181,7 @@ void damage(Schedule& schedule, std::mt19937& random) {
       step.after_count = value();
       break;
     case 10:
-      schedule.peers[random() % schedule.peers.size()] = {static_cast<int>(value()), value()};
+      schedule.peers[random() % schedule.peers.size()] = {static_cast<int>(value()), value(), false};
       break;
     case 11:
       schedule.chunks = value();
@@ -193,6 +191,9 @@ void damage(Schedule& schedule, std::mt19937& random) {
       break;
     case 13:
       schedule.steps.pop_back();
+      break;
+    case 14:
+      step.residual = static_cast<Residual>(value());
       break;
   }
 }

@@ -83,7 +83,7 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
       {{"bench", "--algorithm", "rign"},
        "unisono bench: --algorithm: unknown algorithm rign: did you mean ring?"},
       {{"bench", "-n", "0"}, "unisono bench: --ranks 0: expected a number from 1 to 1024"},
-      {{"bench", "--codec", "zip"}, "unisono bench: --codec zip: expected none"},
+      {{"bench", "--codec", "zip"}, "unisono bench: --codec zip: expected none|fp16|bf16|int8|onebit, a list, or all"},
       {{"bench", "-o", "sub"}, "unisono bench: --op sub: expected sum|prod|min|max|avg or all"},
       {{"bench", "-c", "2"}, "unisono bench: --check 2: expected 0 or 1"},
       {{"bench", "--iterations", "0"},
@@ -141,7 +141,8 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   for (const auto& [key, value] : row.items()) keys.push_back(key);
   EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "dtype", "op", "ranks", "hosts",
                                 "transport", "bytes", "count", "in_place", "time_us", "algbw_GBps",
-                                "busbw_GBps", "wire_bytes", "wrong", "max_error", "bit_identical"));
+                                "busbw_GBps", "wire_bytes", "wrong", "max_error", "relative_error",
+                                "encode_us", "decode_us", "break_even_Gbps", "bit_identical"));
   EXPECT_EQ(row["bytes"], 1024);
   EXPECT_EQ(row["count"], 256);
   EXPECT_EQ(row["ranks"], 2);
@@ -161,6 +162,33 @@ TEST(Cli, CompareIsRightForEveryAlgorithm) {
     EXPECT_THAT(ended.out, HasSubstr("sum 0\n"));
     EXPECT_EQ(ended.err, "");
   }
+}
+
+TEST(Cli, CompareIsRightForEveryCodec) {
+  const Ended ended = unisono({"compare", "-n", "3", "--bytes", "0,4,1K,40K", "--codec", "all",
+                               "--iterations", "3", "--warmup", "1"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  for (const char* codec : {" none ", " fp16 ", " bf16 ", " int8 ", " onebit "})
+    EXPECT_THAT(ended.out, HasSubstr(codec));
+  EXPECT_THAT(ended.out, HasSubstr("sum 0\n"));
+  EXPECT_EQ(ended.err, "");
+}
+
+TEST(Cli, BenchTellsErrorAndCostOfACodec) {
+  const Ended ended = unisono({"bench", "-n", "2", "--bytes", "40K", "--algorithm", "ring",
+                               "--codec", "onebit", "--iterations", "3", "--json", "-"});
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  const auto row = nlohmann::ordered_json::parse(ended.out);
+  EXPECT_EQ(row["codec"], "onebit");
+  EXPECT_EQ(row["wire_bytes"], 2 * (40960 / 4 / 2 / 8 + 10 * 8));
+  EXPECT_GT(row["relative_error"], 0.1);
+  EXPECT_LT(row["relative_error"], 1);
+  EXPECT_GT(row["encode_us"], 0);
+  EXPECT_GT(row["break_even_Gbps"], 0);
+  EXPECT_EQ(unisono({"bench", "--codec", "onebit"}).err,
+            "unisono bench: --codec onebit: expected algorithms by name: auto picks its codec itself\n");
+  EXPECT_THAT(unisono({"bench", "-n", "2", "--codec", "onebit", "--algorithm", "ring", "-o", "min"}).err,
+              HasSubstr("codec onebit serves sum, avg, not min"));
 }
 
 TEST(Cli, AClosedPipeIsOneLineAndOne) {
@@ -189,6 +217,20 @@ TEST(Cli, ExplainGivesThePickAndItsReason) {
   EXPECT_THAT(ended.out, HasSubstr("of UNISONO_RULES\n"));
   EXPECT_THAT(unisono({"explain", "-n", "3", "--algorithm", "ring", "--rank", "2", "--steps"}).out,
               HasSubstr("all_reduce, rank 2 of 3: 3 chunks, 8 steps\n"));
+}
+
+TEST(Cli, ExplainTellsWhatACodecAdds) {
+  const std::vector<std::string> words = {"explain", "-n", "4", "--steps", "--algorithm",
+                                          "sharded_ps codec=fp16"};
+  const Ended ended = unisono(words);
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("codec   a contribution is encoded up to 2 times, in sums of up to "
+                                   "4; added error up to 0.00342 times the largest contribution\n"));
+  EXPECT_THAT(ended.out, HasSubstr("= encode(input)"));
+  const std::vector<std::string> rules = {"UNISONO_RULES=*: sharded_ps codec=int8; *: ring"};
+  EXPECT_THAT(unisono({"explain"}, rules).out, HasSubstr("runs    ring\n"));
+  EXPECT_THAT(unisono({"explain", "--max-error", "0.01"}, rules).out,
+              HasSubstr("runs    sharded_ps codec=int8\n"));
 }
 
 TEST(Cli, RunPassesWordsAndStatusOn) {

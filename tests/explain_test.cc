@@ -76,7 +76,7 @@ all_reduce, rank 0 of 1: 2 chunks, 1 step
 TEST(Explain, Codec) {
   Schedule schedule;
   schedule.size = 2;
-  schedule.peers = {{1, 0}};
+  schedule.peers = {{1, 0, true}};
   schedule.after = {0};
   schedule.steps.resize(3);
   schedule.steps[0] = {.kind = StepKind::kEncode,
@@ -84,7 +84,6 @@ TEST(Explain, Codec) {
                        .target = {Space::kEncoded},
                        .source = {Space::kInput}};
   schedule.steps[1] = {.kind = StepKind::kSend,
-                       .encoded = true,
                        .chunks = {},
                        .source = {Space::kEncoded},
                        .peer_count = 1,

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codecs/codec.h"
 #include "tests/support/ranks.h"
 #include "tools/session.h"
 #include "tools/statistics.h"
@@ -83,6 +84,23 @@ TEST(Measure, OneWrongBitOfOneRankFailsTheSweepOnAllRanks) {
     EXPECT_THAT(
         std::string(status.message()),
         HasSubstr("16 of 16 results are wrong; the first: ring 40 f32 sum: rank 1: element 5"));
+  });
+}
+
+TEST(Measure, OneWrongBitIsFoundThroughEveryCodec) {
+  testing::run_threads(2, [](Communicator& communicator) {
+    for (const Codec* codec : codec_table()) {
+      MeasureOptions options = short_sweep();
+      options.types = {DataType::kFloat32};
+      options.ops = {ReduceOp::kSum, ReduceOp::kAvg};
+      for (Candidate& candidate : options.candidates) candidate.choice->codec = codec->name;
+      EXPECT_TRUE(sweep_with(communicator, false, options).ok()) << codec->name;
+      for (const int corrupted : {0, 1}) {
+        const Status status = sweep_with(communicator, communicator.rank() == corrupted, options);
+        EXPECT_THAT(std::string(status.message()), HasSubstr("8 of 8 results are wrong"))
+            << codec->name;
+      }
+    }
   });
 }
 

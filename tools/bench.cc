@@ -2,39 +2,64 @@
 // unisono bench: a table like nccl-tests', one line for each size and algorithm.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/text.h"
+#include "tools/error_columns.h"
 #include "tools/session.h"
 #include "tools/table.h"
 
 namespace unisono {
 namespace {
 
-const Table kTable({{"size", 8},
-                    {"count", 11},
-                    {"type", 4, Align::kLeft},
-                    {"op", 4, Align::kLeft},
-                    {"algorithm", 26, Align::kLeft},
-                    {"codec", 5, Align::kLeft},
-                    {"min µs", 8},
-                    {"median µs", 9},
-                    {"p99 µs", 8},
-                    {"algbw GB/s", 10},
-                    {"busbw GB/s", 10},
-                    {"wire bytes", 11},
-                    {"wrong", 5}});
+const std::vector<Column> kColumns{{"size", 8},
+                                   {"count", 11},
+                                   {"type", 4, Align::kLeft},
+                                   {"op", 4, Align::kLeft},
+                                   {"algorithm", 26, Align::kLeft},
+                                   {"codec", 5, Align::kLeft},
+                                   {"min µs", 8},
+                                   {"median µs", 9},
+                                   {"p99 µs", 8},
+                                   {"algbw GB/s", 10},
+                                   {"busbw GB/s", 10},
+                                   {"wire bytes", 11},
+                                   {"wrong", 5}};
 
-std::string row_of(const Record& r, const Measurement& measured, bool checked) {
+// With a codec or a user's data, where errors and costs are of interest.
+bool shows_errors(const MeasureOptions& options) {
+  return !options.codecs.empty() || options.data != nullptr;
+}
+
+Table table_for(const MeasureOptions& options) {
+  std::vector<Column> columns = kColumns;
+  if (shows_errors(options)) std::ranges::copy(kErrorColumns, std::back_inserter(columns));
+  return Table(std::move(columns));
+}
+
+std::string row_of(const MeasureOptions& options, const Record& r, const Measurement& measured,
+                   bool checked) {
   const std::string wrong = !checked             ? "-"
                             : measured.right()   ? "0"
                             : measured.wrong > 0 ? std::to_string(measured.wrong)
                                                  : "bits differ";
-  return kTable.row({format_bytes(r.bytes), std::to_string(r.count), std::string(name_of(r.dtype)),
-                     std::string(name_of(r.op)), r.algorithm, r.codec, format_us(r.time_us.min),
-                     format_us(r.time_us.median),
-                     format_us(r.time_us.p99) + (r.time_us.samples < kSamplesForP99 ? "m" : " "),
-                     format_GBps(algbw_GBps(r.bytes, r.time_us.median)),
-                     format_GBps(busbw_GBps(r.bytes, r.time_us.median, r.ranks)),
-                     std::to_string(r.wire_bytes), wrong});
+  std::vector<std::string> cells{
+      format_bytes(r.bytes),
+      std::to_string(r.count),
+      std::string(name_of(r.dtype)),
+      std::string(name_of(r.op)),
+      r.algorithm,
+      r.codec,
+      format_us(r.time_us.min),
+      format_us(r.time_us.median),
+      format_us(r.time_us.p99) + (r.time_us.samples < kSamplesForP99 ? "m" : " "),
+      format_GBps(algbw_GBps(r.bytes, r.time_us.median)),
+      format_GBps(busbw_GBps(r.bytes, r.time_us.median, r.ranks)),
+      std::to_string(r.wire_bytes),
+      wrong};
+  if (shows_errors(options)) std::ranges::copy(error_cells(r), std::back_inserter(cells));
+  return table_for(options).row(cells);
 }
 
 Presentation present() {
@@ -45,14 +70,15 @@ Presentation present() {
             return session.header() +
                    "# wire bytes: what the busiest rank sends; p99 with m: the largest of fewer "
                    "than 100 samples\n" +
-                   kTable.header();
+                   (shows_errors(session.options) ? std::string(kErrorLegend) : "") +
+                   table_for(session.options).header();
           },
       .show =
           [](const Session& session, const MeasureCase& which, std::span<const Candidate>,
              std::span<const Measurement> measured) {
             std::string rows;
             for (const Measurement& m : measured)
-              rows += row_of(session.record(which, m), m, which.check);
+              rows += row_of(session.options, session.record(which, m), m, which.check);
             return rows;
           },
       .footer = {}};

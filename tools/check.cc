@@ -58,6 +58,10 @@ void Verdict::add(const Verdict& later) {
   }
   wrong += later.wrong;
   max_error = std::max(max_error, later.max_error);
+  error_squares += later.error_squares;
+  reference_squares += later.reference_squares;
+  share_of_bound = std::max(share_of_bound, later.share_of_bound);
+  zeros_pass |= later.zeros_pass;
 }
 
 Problem::Problem(InputSet set, DataType type, ReduceOp op, int ranks, int rank)

@@ -38,6 +38,10 @@ struct Verdict {
   double max_error = 0;      // largest |result − reference|; infinite where a result is NaN
   uint64_t first_wrong = 0;  // its index, what it was and what it should have been; if wrong > 0
   double got = 0, expected = 0;
+  // Of float32 through a codec only (CodecReference):
+  double error_squares = 0, reference_squares = 0;  // sums over the elements
+  double share_of_bound = 0;                        // largest error, where the bound around it is 1
+  bool zeros_pass = false;  // somewhere a result of zeros would be in the bound
 
   void add(const Verdict& later);  // the sum over several checks
 };

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
+#include "algorithms/registry.h"
 #include "base/text.h"
+#include "tools/error_columns.h"
 #include "tools/session.h"
 #include "tools/table.h"
 
@@ -43,6 +46,10 @@ class Comparison {
            "# median µs, candidates taking turns; * the fastest; auto: what the runtime picks, and "
            "by how "
            "much that is slower\n" +
+           (options_.codecs.empty()
+                ? std::string()
+                : "# wire bytes and errors: of the codec's fastest algorithm\n" +
+                      std::string(kErrorLegend)) +
            table().header();
   }
 
@@ -50,32 +57,49 @@ class Comparison {
                    std::span<const Candidate> candidates, std::span<const Measurement> measured) {
     std::vector<double> medians;
     for (const Measurement& m : measured) medians.push_back(median_us(m));
-    const size_t columns = options_.candidates.size();
     const size_t best = static_cast<size_t>(std::ranges::min_element(medians) - medians.begin());
-    std::vector<std::string> cells{format_bytes(which.bytes()), std::string(name_of(which.type)),
-                                   std::string(name_of(which.op))};
-    wrong_.resize(columns + 1);
-    for (size_t column = 0; column < columns; ++column) {
-      const auto found =
-          std::ranges::find(candidates, options_.candidates[column].label, &Candidate::label);
-      const auto at = static_cast<size_t>(found - candidates.begin());
-      cells.push_back(
-          found == candidates.end() ? "- " : format_us(medians[at]) + (at == best ? "*" : " "));
-      if (found != candidates.end()) wrong_[column] += faults_of(measured[at]);
+    wrong_.resize(options_.candidates.size() + 1);
+    if (pick_ >= options_.candidates.size()) wrong_.back() += faults_of(measured[pick_]);
+    std::string rows;
+    for (size_t row = 0; row < rows_per_case(); ++row) {
+      std::vector<std::string> cells{format_bytes(which.bytes()), std::string(name_of(which.type)),
+                                     std::string(name_of(which.op))};
+      if (!options_.codecs.empty()) cells.push_back(options_.codecs[row]);
+      size_t fastest = candidates.size();  // of the row
+      for (size_t column = 0; column < columns(); ++column) {
+        const size_t index = row * columns() + column;
+        const auto found =
+            std::ranges::find(candidates, options_.candidates[index].label, &Candidate::label);
+        const auto at = static_cast<size_t>(found - candidates.begin());
+        const bool ran = found != candidates.end();
+        cells.push_back(ran ? format_us(medians[at]) + (at == best ? "*" : " ") : "- ");
+        if (!ran) continue;
+        wrong_[index] += faults_of(measured[at]);
+        if (fastest == candidates.size() || medians[at] < medians[fastest]) fastest = at;
+      }
+      cells.push_back(session.record(which, measured[pick_]).algorithm);
+      cells.push_back(format_us(medians[pick_]));
+      cells.push_back(fmt::format("{:.0f}", 100 * (medians[pick_] / medians[best] - 1)));
+      if (!options_.codecs.empty() && fastest < candidates.size()) {
+        const Record record = session.record(which, measured[fastest]);
+        cells.push_back(std::to_string(record.wire_bytes));
+        std::ranges::copy(error_cells(record), std::back_inserter(cells));
+      }
+      rows += table().row(cells);
     }
-    if (pick_ >= columns) wrong_[columns] += faults_of(measured[pick_]);
-    cells.push_back(session.record(which, measured[pick_]).algorithm);
-    cells.push_back(format_us(medians[pick_]));
-    cells.push_back(fmt::format("{:.0f}", 100 * (medians[pick_] / medians[best] - 1)));
-    return table().row(cells);
+    return rows;
   }
 
   std::string footer() const {
     std::vector<std::string> cells{"errors", "", ""};
+    if (!options_.codecs.empty()) cells.emplace_back();
     uint64_t sum = 0;
     for (const uint64_t wrong : wrong_) sum += wrong;
-    for (size_t column = 0; column < options_.candidates.size(); ++column)
-      cells.push_back(options_.pattern.check ? std::to_string(wrong_[column]) + " " : "- ");
+    for (size_t column = 0; column < columns(); ++column) {
+      uint64_t wrong = 0;
+      for (size_t at = column; at + 1 < wrong_.size(); at += columns()) wrong += wrong_[at];
+      cells.push_back(options_.pattern.check ? std::to_string(wrong) + " " : "- ");
+    }
     cells.push_back(options_.pattern.check ? fmt::format("sum {}", sum) : "not checked");
     return table().row(cells);
   }
@@ -86,19 +110,35 @@ class Comparison {
     return m.wrong > 0 ? m.wrong : !m.bit_identical;
   }
 
+  std::string label_of(const Candidate& candidate) const {
+    if (!candidate.choice || options_.codecs.empty()) return candidate.label;
+    Choice choice = *candidate.choice;
+    choice.codec = "none";
+    return to_string(choice, algorithms());
+  }
+
+  // Candidates stand codec by codec.
+  size_t rows_per_case() const { return std::max<size_t>(options_.codecs.size(), 1); }
+  size_t columns() const { return options_.candidates.size() / rows_per_case(); }
+
   Table table() const {
     std::vector<Column> columns{{"size", 6}, {"type", 4, Align::kLeft}, {"op", 4, Align::kLeft}};
-    for (const Candidate& candidate : options_.candidates)
-      columns.push_back({candidate.label + " ", 8});
+    if (!options_.codecs.empty()) columns.push_back({"codec", 6, Align::kLeft});
+    for (size_t column = 0; column < this->columns(); ++column)
+      columns.push_back({label_of(options_.candidates[column]) + " ", 8});
     columns.push_back({"auto", 18, Align::kLeft});
     columns.push_back({"µs", 7});
     columns.push_back({"loses %", 7});
+    if (!options_.codecs.empty()) {
+      columns.push_back({"wire bytes", 11});
+      std::ranges::copy(kErrorColumns, std::back_inserter(columns));
+    }
     return Table(std::move(columns));
   }
 
   const MeasureOptions& options_;
   size_t pick_ = 0;              // of the newest candidates
-  std::vector<uint64_t> wrong_;  // a column; the last is the pick's own
+  std::vector<uint64_t> wrong_;  // a candidate; the last is the pick's own
 };
 
 Presentation present(const MeasureOptions& options) {

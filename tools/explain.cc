@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <optional>
+
 #include "algorithms/registry.h"
 #include "base/text.h"
+#include "schedule/quantise.h"
 #include "select/rules.h"
 #include "tools/measure_options.h"
 #include "tools/output.h"
@@ -34,6 +38,8 @@ class Explain final : public Command {
     flags.text("-n,--ranks", ranks_, "N", "ranks, all on one host");
     flags.text("--bytes", bytes_, "SIZE", "size of the vector");
     flags.text("--algorithm", algorithm_, "CHOICE", "auto, or what the call asks for");
+    flags.text("--max-error", max_error_, "E",
+               "added error that the call allows a codec of the rules; 1 is the largest sum");
     flags.text("--rank", rank_, "R", "whose steps");
     flags.toggle("--steps", steps_, "print the schedule, one step a line");
   }
@@ -57,7 +63,14 @@ class Explain final : public Command {
     text += fmt::format("runs    {}\n", to_string(pick->choice, algorithms()));
     text += fmt::format("        {}\n", algorithm.summary);
     text += fmt::format("reason  {}\n", pick->reason);
-    if (steps_) text += "\n" + explain(algorithm.build(shape));
+    const auto codec = find_codec(pick->choice.codec);
+    if (!codec.ok()) return codec.status();
+    const auto quantisation = quantisation_of(algorithm, shape, *codec);
+    if (!quantisation.ok()) return quantisation.status();
+    if (quantisation->most > 0) text += fmt::format("codec   {}\n", explain(*quantisation));
+    if (steps_)
+      text += "\n" + explain(*codec == nullptr ? algorithm.build(shape)
+                                             : build_quantised(algorithm, shape));
     UNISONO_RETURN_IF_ERROR(Output::standard().write(text));
     return 0;
   }
@@ -74,10 +87,20 @@ class Explain final : public Command {
     const auto rules =
         Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
     if (!rules.ok()) return rules.status().in("UNISONO_RULES");
-    auto match = rules->select({bytes, static_cast<uint64_t>(shape.size), 1}, shape);
+    const auto max_error = parse_error(max_error_);
+    if (!max_error) return bad_value("--max-error", max_error_, "a number from 0, e.g. 0.01");
+    auto match = rules->select({bytes, static_cast<uint64_t>(shape.size), 1}, shape,
+                               {.max_error = *max_error});
     if (!match.ok()) return match.status();
     return Pick{match->choice, fmt::format("rule '{}' of {}", match->rule,
                                            text.empty() ? "the built-in rules" : "UNISONO_RULES")};
+  }
+
+  static std::optional<double> parse_error(const std::string& text) {
+    double value = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0)) return {};
+    return value;
   }
 
   static Result<Pick> parsed(const std::string& text, std::string_view from,
@@ -90,6 +113,7 @@ class Explain final : public Command {
   std::string ranks_ = "4";
   std::string bytes_ = "1M";
   std::string algorithm_ = "auto";
+  std::string max_error_ = "0";
   std::string rank_ = "0";
   bool steps_ = false;
 };

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "algorithms/registry.h"
@@ -48,6 +49,7 @@ Status out_of_step(size_t rank) {
 // What a rank tells the others of a candidate, before its times.
 struct Report {
   uint64_t wire_bytes = 0;
+  CodecCost codec_cost;
   uint64_t hash = 0;  // of all checked results
   Verdict verdict;
 };
@@ -60,6 +62,8 @@ struct Meter::Runner {
   AllReduceCall call;
   Report report;
   std::vector<double> times_us;
+  bool has_floats = false;                  // inputs are floats(), not a problem's
+  std::optional<CodecReference> reference;  // rank 0's, of such calls
 };
 
 Meter::Meter(Communicator& communicator) : communicator_(communicator) {
@@ -113,15 +117,59 @@ void Meter::place(Runner& runner) {
   runner.call.input = runner.which.in_place ? runner.call.output : input_.data() + at;
 }
 
+const FloatInputs& Meter::floats(const MeasureCase& which) {
+  if (which.data != nullptr) return *which.data;
+  if (!made_floats_) made_floats_ = FloatInputs::made(communicator_.size());
+  return *made_floats_;
+}
+
+// Where the result depends on the values: the inputs, the reference, and the codec's cost.
+Status Meter::prepare_floats(Runner& runner) {
+  const Choice& choice = runner.measurement.plan.choice;
+  const auto codec = find_codec(choice.codec);
+  if (!codec.ok()) return codec.status();
+  const MeasureCase& which = runner.which;
+  runner.has_floats =
+      *codec != nullptr || ((which.gradients || which.data != nullptr) &&
+                            which.type == DataType::kFloat32 && which.op != ReduceOp::kProd);
+  if (!runner.has_floats || communicator_.rank() != 0) return Status();
+  const Algorithm& algorithm = *find_algorithm(choice.algorithm);
+  const Shape shape{.size = communicator_.size(), .parameters = choice.parameters};
+  if (which.check) runner.reference.emplace(algorithm, shape, *codec, which.op);
+  if (*codec == nullptr || which.count == 0) return Status();
+  AllReduceCall plain = runner.call;
+  plain.choice = choice;
+  plain.choice->codec = "none";
+  const auto plan = communicator_.plan(plain);
+  if (!plan.ok()) return plan.status();
+  auto* values = reinterpret_cast<float*>(input_.data());
+  floats(which).write(0, 0, 0, which.count, values);
+  runner.report.codec_cost = measure_codec(**codec, values, which.count, algorithm, shape,
+                                           plan->wire_bytes, runner.report.wire_bytes);
+  return Status();
+}
+
 void Meter::rewrite(Runner& runner, InputSet set) {
   shift_ = (shift_ + 131) % Problem::kPeriod;
+  if (runner.has_floats)
+    return floats(runner.which)
+        .write(communicator_.rank(), shift_, 0, runner.which.count,
+               const_cast<void*>(runner.call.input));
   problem(set, runner.which)
       .write_input(shift_, const_cast<void*>(runner.call.input), runner.which.count);
 }
 
 void Meter::check_output(Runner& runner, InputSet set) {
   const MeasureCase& which = runner.which;
-  runner.report.verdict.add(problem(set, which).check(shift_, runner.call.output, which.count));
+  if (!runner.has_floats)
+    runner.report.verdict.add(problem(set, which).check(shift_, runner.call.output, which.count));
+  if (runner.reference)
+    runner.report.verdict.add(runner.reference->check(
+        [&](int rank, size_t first, size_t count, float* values) {
+          floats(which).write(rank, shift_, first, count, values);
+        },
+        static_cast<const float*>(runner.call.output), which.count,
+        runner.measurement.plan.slices));
   const uint64_t results[] = {runner.report.hash, hash_of(runner.call.output, which.bytes())};
   runner.report.hash = hash_of(results, sizeof(results));
 }
@@ -238,6 +286,11 @@ Result<std::vector<Measurement>> Meter::exchange(std::span<Runner> runners) {
                               verdict.got, verdict.expected);
       if (m.fault.empty() && report.hash != first.hash)
         m.fault = fmt::format("rank {}: other bits than rank 0", rank);
+      if (runner.has_floats && rank == 0) {
+        if (runner.which.check && verdict.reference_squares > 0)
+          m.relative_error = std::sqrt(verdict.error_squares / verdict.reference_squares);
+        if (m.plan.choice.codec != "none") m.codec_cost = report.codec_cost;
+      }
       m.wrong += verdict.wrong;
       m.max_error = std::max(m.max_error, verdict.max_error);
       m.bit_identical = m.bit_identical && report.hash == first.hash;
@@ -252,8 +305,14 @@ Result<std::vector<Measurement>> Meter::exchange(std::span<Runner> runners) {
 Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
                                                 std::span<const Candidate> candidates) {
   std::vector<Runner> runners;
+  Status prepared;
   for (const Candidate& candidate : candidates) {
-    Runner runner{.which = which, .measurement = {}, .call = {}, .report = {}, .times_us = {}};
+    Runner runner{.which = which,
+                  .measurement = {},
+                  .call = {},
+                  .report = {},
+                  .times_us = {},
+                  .reference = {}};
     runner.call.count = which.count;
     runner.call.type = which.type;
     runner.call.op = which.op;
@@ -262,13 +321,16 @@ Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
     if (!plan.ok()) return plan.status();
     runner.report.wire_bytes = plan->wire_bytes;
     runner.measurement.plan = plan.take();
+    prepared = prepare_floats(runner);
+    if (!prepared.ok()) break;
     runners.push_back(std::move(runner));
   }
+  UNISONO_RETURN_IF_ERROR(agree(communicator_, prepared));
   const int rounds = which.count < Problem::kPeriod ? kSmallRounds : 1;
   for (Runner& runner : runners) {
     for (int round = 0; which.check && round < rounds; ++round) {
       UNISONO_RETURN_IF_ERROR(checked_call(runner, InputSet::kExact));
-      if (depends_on_order(which.type, which.op))
+      if (depends_on_order(which.type, which.op) && !runner.has_floats)
         UNISONO_RETURN_IF_ERROR(checked_call(runner, InputSet::kOrderSensitive));
     }
   }

@@ -14,6 +14,9 @@
 
 #include "communicator/communicator.h"
 #include "tools/check.h"
+#include "tools/codec_cost.h"
+#include "tools/codec_reference.h"
+#include "tools/float_inputs.h"
 #include "tools/memory.h"
 #include "tools/world.h"
 
@@ -34,6 +37,9 @@ struct MeasureCase {
   bool fresh = true;              // rewrite the input before every call
   bool check = true;              // results of both input sets, and of the last timed call
   std::optional<int> iterations;  // samples; empty: what 0.1 s a candidate allows, 5 to 1000
+  // Inputs as a codec meets them, where none runs too; for float32 and ops but prod.
+  bool gradients = false;
+  const FloatInputs* data = nullptr;  // in place of generated inputs, as above; outlives the measurement
   std::optional<int> warmup;      // untimed calls; empty: what 20 ms a candidate allow, at most 50
 
   uint64_t bytes() const { return count * size_of(type); }
@@ -46,6 +52,9 @@ struct Measurement {
   std::vector<double> samples_us;  // in the order in which they were taken
   uint64_t wrong = 0;              // elements, over all ranks and checked calls
   double max_error = 0;       // against the float64 reference, over all ranks and checked calls
+  // Through a codec, or of a user's data:
+  std::optional<double> relative_error;  // L2, of the checked calls
+  std::optional<CodecCost> codec_cost;   // rank 0's
   bool bit_identical = true;  // all ranks, in every checked call
   std::string fault;          // the first that was found, unless right()
 
@@ -74,6 +83,8 @@ class Meter {
 
   explicit Meter(Communicator& communicator);
 
+  const FloatInputs& floats(const MeasureCase& which);
+  Status prepare_floats(Runner& runner);
   const Problem& problem(InputSet set, const MeasureCase& which);
   void place(Runner& runner);
   void rewrite(Runner& runner, InputSet set);
@@ -99,6 +110,7 @@ class Meter {
     Problem problem;
   };
   std::vector<std::unique_ptr<CachedProblem>> problems_;
+  std::optional<FloatInputs> made_floats_;
 };
 
 }  // namespace unisono

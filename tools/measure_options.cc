@@ -8,6 +8,7 @@
 
 #include "algorithms/registry.h"
 #include "base/text.h"
+#include "codecs/codec.h"
 #include "tools/sweep.h"
 #include "transports/registry.h"
 
@@ -92,6 +93,53 @@ Status check_transport(const std::string& name) {
   return bad_value("--transport", name, fmt::format("{}", fmt::join(names, "|")) + " or auto");
 }
 
+std::string codec_names() {
+  std::vector<std::string_view> names{"none"};
+  for (const Codec* codec : codec_table()) names.push_back(codec->name);
+  return fmt::format("{}", fmt::join(names, "|"));
+}
+
+// Every candidate with every codec of the list.
+Status add_codecs(const std::string& text, MeasureOptions& options) {
+  if (text.empty()) return Status();
+  const std::string names = codec_names();
+  for (std::string_view name : split(text == "all" ? names : text, text == "all" ? '|' : ',')) {
+    name = trim(name);
+    if (!find_codec(name).ok()) return bad_value("--codec", text, names + ", a list, or all");
+    options.codecs.emplace_back(name);
+  }
+  std::vector<Candidate> all;
+  for (const std::string& codec : options.codecs) {
+    for (Candidate candidate : options.candidates) {
+      if (!candidate.choice && codec != "none")
+        return bad_value("--codec", text, "algorithms by name: auto picks its codec itself");
+      if (candidate.choice) {
+        candidate.choice->codec = codec;
+        candidate.label = to_string(*candidate.choice, algorithms());
+      }
+      all.push_back(std::move(candidate));
+    }
+  }
+  options.candidates = std::move(all);
+  options.pattern.gradients = true;
+  return Status();
+}
+
+Status load_data(const std::string& path, MeasureOptions& options) {
+  if (path.empty()) return Status();
+  for (const DataType type : options.types)
+    if (type != DataType::kFloat32)
+      return invalid_argument(
+          fmt::format("--data: it is f32, expected --dtype f32, not {}", name_of(type)));
+  if (std::ranges::count(options.ops, ReduceOp::kProd) > 0)
+    return invalid_argument("--data: the error of a prod has no bound, expected another --op");
+  auto data = FloatInputs::load(path);
+  if (!data.ok()) return data.status().in("--data");
+  options.data = std::make_shared<const FloatInputs>(data.take());
+  options.pattern.data = options.data.get();
+  return Status();
+}
+
 }  // namespace
 
 Result<int> parse_count(std::string_view flag, std::string_view text, int least, int most) {
@@ -153,7 +201,12 @@ void MeasureFlags::declare(Flags& flags) {
   flags.text(
       "--algorithm", algorithm, "LIST",
       "all, auto (what the runtime picks), or a list as 'ring,sharded_ps(window=2) depth=8'");
-  flags.text("--codec", codec, "CODEC", "wire format of the payload: none");
+  flags.text("--codec", codec, "LIST",
+             fmt::format("wire formats of the payload for each algorithm: {}, a list, or all",
+                         codec_names()));
+  flags.text(
+      "--data", data, "FILE",
+      "float32 vectors in place of generated ones: .npy of shape (ranks, n) or (n,), repeated");
   flags.text("-d,--dtype", dtype, "LIST",
              names_of(kDataTypes) + ", nccl-tests' names, a list, or all");
   flags.text("-o,--op", op, "LIST", names_of(kReduceOps) + ", a list, or all");
@@ -195,8 +248,9 @@ Result<MeasureOptions> parse(const MeasureFlags& flags) {
   auto candidates = parse_algorithms(flags.algorithm);
   if (!candidates.ok()) return candidates.status();
   options.candidates = candidates.take();
-  options.every_algorithm = flags.algorithm == "all";
-  if (flags.codec != "none") return bad_value("--codec", flags.codec, "none");
+  options.every_candidate = flags.algorithm == "all" || flags.codec == "all";
+  UNISONO_RETURN_IF_ERROR(add_codecs(flags.codec, options));
+  UNISONO_RETURN_IF_ERROR(load_data(flags.data, options));
   UNISONO_RETURN_IF_ERROR(check_transport(flags.transport));
   options.transport = flags.transport;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ struct MeasureFlags {
   std::string bytes = {};
   std::string first_bytes = {}, last_bytes = {}, factor = {};  // nccl-tests' way to say it
   std::string algorithm;                        // the command's own default
-  std::string codec = "none";
+  std::string codec = {};
+  std::string data = {};
   std::string dtype = "f32";
   std::string op = "sum";
   bool in_place = false;
@@ -42,7 +44,9 @@ struct MeasureOptions {
   std::vector<DataType> types;
   std::vector<ReduceOp> ops;
   std::vector<Candidate> candidates;
-  bool every_algorithm = false;  // "all": candidates that do not support the shape are left out
+  std::vector<std::string> codecs;  // of --codec; empty: as the candidates say
+  bool every_candidate = false;     // "all": those that do not serve a case are left out
+  std::shared_ptr<const FloatInputs> data;  // what pattern.data points to
   MeasureCase pattern;           // of all cases: all but type, op and count
   std::string transport;         // empty: as the settings say
   std::string json, csv;

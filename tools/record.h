@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/types.h"
+#include "tools/codec_cost.h"
 #include "tools/statistics.h"
 
 namespace unisono {
@@ -20,9 +22,11 @@ struct Record {
   uint64_t bytes, count;
   bool in_place;
   Statistics time_us;
-  uint64_t wire_bytes;  // that the busiest rank sends
-  uint64_t wrong;       // elements, over all ranks and checked calls
-  double max_error;     // against the float64 reference
+  uint64_t wire_bytes;                   // that the busiest rank sends
+  uint64_t wrong;                        // elements, over all ranks and checked calls
+  double max_error;                      // against the float64 reference
+  std::optional<double> relative_error;  // L2; through a codec, or of a user's data
+  std::optional<CodecCost> codec_cost;
   bool bit_identical;
 };
 

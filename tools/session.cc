@@ -83,6 +83,10 @@ class Sweep {
   Status check_size() const {
     const int size = session_.communicator.size();
     const int asked = session_.options.ranks.value_or(size);
+    const FloatInputs* data = session_.options.pattern.data;
+    if (data != nullptr && data->rows() != 1 && data->rows() != static_cast<size_t>(size))
+      return invalid_argument(fmt::format(
+          "--data: the file has {} vectors, expected {}, one a rank, or one", data->rows(), size));
     if (asked == size) return Status();
     return invalid_argument(
         fmt::format("--ranks {}: expected {}, which the launcher started", asked, size));
@@ -172,11 +176,13 @@ Record Session::record(const MeasureCase& which, const Measurement& measured) co
           .wire_bytes = measured.wire_bytes,
           .wrong = measured.wrong,
           .max_error = measured.max_error,
+          .relative_error = measured.relative_error,
+          .codec_cost = measured.codec_cost,
           .bit_identical = measured.bit_identical};
 }
 
 Result<std::vector<Candidate>> able_candidates(const Session& session, const MeasureCase& which) {
-  if (!session.options.every_algorithm) return session.options.candidates;
+  if (!session.options.every_candidate) return session.options.candidates;
   std::vector<Candidate> able;
   for (const Candidate& candidate : session.options.candidates) {
     const auto plan = session.communicator.plan(

@@ -102,16 +102,27 @@ typedef struct unisono_options {
 #define UNISONO_OPTIONS_INIT \
   { sizeof(unisono_options_t), NULL, NULL, 0 }
 
-// How one call is run. Read during the call only.
+// What a codec has lost of one tensor so far, to be added at its next call (see Error feedback).
+typedef struct unisono_feedback* unisono_feedback_t;
+
+// How one call is run; the same on all ranks but for which feedback it is. Read during the call only.
 typedef struct unisono_call_options {
   size_t size;  // sizeof(unisono_call_options_t)
-  // What must run the call, e.g. "ring depth=4"; the same on all ranks. NULL or "": settings and
-  // rules decide. Parsed at its first use, and remembered by the communicator.
+  // What must run the call, e.g. "ring depth=4"; NULL or "": settings and rules decide. Parsed at its
+  // first use, and remembered by the communicator.
   const char* choice;
+  // The payload's wire format: "none", "fp16", "bf16", "int8" or "onebit", for UNISONO_FLOAT32. Used as
+  // named. NULL or "": as the choice, the settings and the rules say.
+  const char* codec;
+  // How much a codec that the rules pick may add to the error, where 1 is the largest sum that the largest
+  // |contribution| allows (UNISONO_AVG: the largest |contribution|). 0: the rules pick no codec.
+  double max_error;
+  // Of this tensor, or NULL; all ranks give one, or none does. The call's until it has ended.
+  unisono_feedback_t feedback;
 } unisono_call_options_t;
 
 #define UNISONO_CALL_OPTIONS_INIT \
-  { sizeof(unisono_call_options_t), NULL }
+  { sizeof(unisono_call_options_t), NULL, NULL, 0, NULL }
 
 // ---- Communicators ----
 //
@@ -201,11 +212,61 @@ UNISONO_API unisono_status_t unisono_test(unisono_comm_t comm, unisono_request_t
 // before, or is another communicator's.
 UNISONO_API unisono_status_t unisono_wait(unisono_comm_t comm, unisono_request_t request);
 
+// ---- Error feedback ----
+//
+// A lossy codec repeats its errors, call by call. With feedback, what it has lost of a tensor is added at
+// the tensor's next call, so over many calls nothing is lost. Each rank makes a feedback for each tensor
+// (the same name and count on all ranks), and gives it to each call of that tensor, with UNISONO_SUM or
+// UNISONO_AVG. It takes up to 8 bytes an element. A call with a feedback of another count or communicator,
+// or of one that another call uses, is UNISONO_INVALID_ARGUMENT and changes nothing. After a call that
+// failed, import or reset it. One thread at a time.
+
+// Nothing lost yet. `name` is copied. UNISONO_INVALID_ARGUMENT, UNISONO_OUT_OF_RESOURCES.
+UNISONO_API unisono_status_t unisono_feedback_create(const char* name, size_t count,
+                                                     unisono_feedback_t* feedback);
+
+// UNISONO_INVALID_ARGUMENT while a call uses it; else the handle must not be used again. NULL is allowed.
+UNISONO_API unisono_status_t unisono_feedback_destroy(unisono_feedback_t feedback);
+
+// Forgets what was lost. Errors of this and the following functions: UNISONO_INVALID_ARGUMENT, also while
+// a call uses the feedback; then nothing has changed.
+UNISONO_API unisono_status_t unisono_feedback_reset(unisono_feedback_t feedback);
+
+// The first call binds a feedback to its communicator; from now on it is this one's, with all that was
+// lost. Not collective.
+UNISONO_API unisono_status_t unisono_feedback_rebind(unisono_feedback_t feedback,
+                                                     unisono_comm_t comm);
+
+// For a checkpoint: all but the communicator, as bytes with a version and a checksum. Sets *size to how
+// many there are, and writes them to `bytes` if that is not NULL: UNISONO_INVALID_ARGUMENT if `capacity`
+// is less.
+UNISONO_API unisono_status_t unisono_feedback_export(unisono_feedback_t feedback, void* bytes,
+                                                     size_t capacity, size_t* size);
+
+// Goes on from an export of the same name, count and rank. UNISONO_INVALID_ARGUMENT for another one, and
+// for bytes that are damaged.
+UNISONO_API unisono_status_t unisono_feedback_import(unisono_feedback_t feedback,
+                                                     const void* bytes, size_t size);
+
+typedef struct unisono_feedback_state {
+  size_t size;      // sizeof(unisono_feedback_state_t), set by the caller
+  double norm;      // of what is lost so far, on this rank (L2)
+  uint64_t steps;   // calls that have ended
+  uint64_t resets;  // by unisono_feedback_reset
+} unisono_feedback_state_t;
+
+#define UNISONO_FEEDBACK_STATE_INIT \
+  { sizeof(unisono_feedback_state_t), 0, 0, 0 }
+
+UNISONO_API unisono_status_t unisono_feedback_query(unisono_feedback_t feedback,
+                                                    unisono_feedback_state_t* state);
+
 // ---- Groups ----
 //
 // Many buffers of any counts, types and operations as one call. All-reduces between begin and end
 // are noted, and end runs them all, overlapped. Those of at most UNISONO_FUSE_BYTES (a setting) and
-// of equal type, operation and choice are packed together, and travel as one. A group's calls are
+// of equal type, operation, choice, codec and max_error, and without feedback, are packed together, and
+// travel as one. A group's calls are
 // the same, in the same order, on all ranks; no output overlaps another call's buffers.
 
 // Opens a group; groups do not nest.

@@ -161,6 +161,52 @@ class Request {
   unisono_request_t number_ = 0;
 };
 
+// Keeps what a codec loses of a tensor; see Error feedback in unisono.h. Owns a unisono_feedback_t,
+// and must outlive the calls that it is given to.
+class Feedback {
+ public:
+  Feedback(const std::string& name, size_t count) {
+    unisono_feedback_t feedback;
+    detail::check(unisono_feedback_create(name.c_str(), count, &feedback));
+    feedback_.reset(feedback);
+  }
+
+  void reset() { detail::check(unisono_feedback_reset(get())); }
+  std::vector<std::byte> export_state() const {
+    size_t size = 0;
+    detail::check(unisono_feedback_export(get(), nullptr, 0, &size));
+    std::vector<std::byte> bytes(size);
+    detail::check(unisono_feedback_export(get(), bytes.data(), bytes.size(), &size));
+    return bytes;
+  }
+  void import_state(std::span<const std::byte> bytes) {
+    detail::check(unisono_feedback_import(get(), bytes.data(), bytes.size()));
+  }
+  unisono_feedback_state_t query() const {
+    unisono_feedback_state_t state = UNISONO_FEEDBACK_STATE_INIT;
+    detail::check(unisono_feedback_query(get(), &state));
+    return state;
+  }
+  unisono_feedback_t get() const { return feedback_.get(); }  // still owned here
+
+ private:
+  struct Destroy {
+    void operator()(unisono_feedback_t feedback) const { (void)unisono_feedback_destroy(feedback); }
+  };
+  std::unique_ptr<unisono_feedback, Destroy> feedback_;
+};
+
+// How a call is run; see unisono_call_options_t. A text alone is the choice.
+struct CallOptions {
+  CallOptions() = default;
+  CallOptions(std::string text) : choice(std::move(text)) {}  // NOLINT: implicit on purpose
+  CallOptions(const char* text) : choice(text) {}             // NOLINT: implicit on purpose
+
+  std::string choice = {}, codec = {};
+  double max_error = 0;
+  Feedback* feedback = nullptr;
+};
+
 // What runs a call; see unisono_plan_t.
 struct Plan {
   std::string choice, reason, form, transport;
@@ -209,15 +255,16 @@ class Communicator {
   int size() const { return unisono_comm_size(get()); }
   unisono_comm_t get() const { return comm_.get(); }  // still owned here
 
-  // In place. `choice`: what must run it, e.g. "ring depth=4"; empty: settings and rules decide.
+  // In place. `how`: what must run it, e.g. "ring depth=4", and more; settings and rules decide the
+  // rest.
   template <OutputBuffer R>
-  void all_reduce(R&& values, Op op = Op::kSum, const std::string& choice = {}) {
-    all_reduce(values, values, op, choice);
+  void all_reduce(R&& values, Op op = Op::kSum, const CallOptions& how = {}) {
+    all_reduce(values, values, op, how);
   }
   template <Buffer I, OutputBuffer O>
   requires std::same_as<std::ranges::range_value_t<I>, std::ranges::range_value_t<O>>
-  void all_reduce(I&& input, O&& output, Op op = Op::kSum, const std::string& choice = {}) {
-    const unisono_call_options_t options = call_options(choice);
+  void all_reduce(I&& input, O&& output, Op op = Op::kSum, const CallOptions& how = {}) {
+    const unisono_call_options_t options = c_options(how);
     detail::check(unisono_all_reduce(get(), std::ranges::data(input), std::ranges::data(output),
                                      common_count(input, output), type_of<O>(),
                                      static_cast<unisono_op_t>(op), &options));
@@ -225,15 +272,15 @@ class Communicator {
 
   // The same without waiting; the buffers must live on until the request has ended.
   template <OutputBuffer R>
-  [[nodiscard]] Request start(R&& values, Op op = Op::kSum, const std::string& choice = {}) {
-    return start(values, values, op, choice);
+  [[nodiscard]] Request start(R&& values, Op op = Op::kSum, const CallOptions& how = {}) {
+    return start(values, values, op, how);
   }
   template <Buffer I, OutputBuffer O>
   requires std::ranges::borrowed_range<I> &&
       std::same_as<std::ranges::range_value_t<I>, std::ranges::range_value_t<O>>
   [[nodiscard]] Request start(I&& input, O&& output, Op op = Op::kSum,
-                              const std::string& choice = {}) {
-    const unisono_call_options_t options = call_options(choice);
+                              const CallOptions& how = {}) {
+    const unisono_call_options_t options = c_options(how);
     unisono_request_t number;
     detail::check(unisono_all_reduce_start(
         get(), std::ranges::data(input), std::ranges::data(output), common_count(input, output),
@@ -257,13 +304,16 @@ class Communicator {
 
   // What would run an all_reduce of `count` elements; no communication.
   template <Element T>
-  Plan plan(size_t count, Op op = Op::kSum, const std::string& choice = {}) const {
-    const unisono_call_options_t options = call_options(choice);
+  Plan plan(size_t count, Op op = Op::kSum, const CallOptions& how = {}) const {
+    const unisono_call_options_t options = c_options(how);
     unisono_plan_t plan = UNISONO_PLAN_INIT;
     detail::check(unisono_all_reduce_plan(get(), count, data_type_of<T>,
                                           static_cast<unisono_op_t>(op), &options, &plan));
     return {plan.choice, plan.reason, plan.form, plan.transport, plan.wire_bytes, plan.slices};
   }
+
+  // `feedback` is this communicator's from now on.
+  void rebind(Feedback& feedback) { detail::check(unisono_feedback_rebind(feedback.get(), get())); }
 
   // From any thread at any time: pending and later calls end as UNISONO_ABORTED.
   void abort() { detail::check(unisono_comm_abort(get())); }
@@ -289,8 +339,9 @@ class Communicator {
       return 1;
     }
   }
-  static unisono_call_options_t call_options(const std::string& choice) {
-    return {sizeof(unisono_call_options_t), choice.c_str()};
+  static unisono_call_options_t c_options(const CallOptions& options) {
+    return {sizeof(unisono_call_options_t), options.choice.c_str(), options.codec.c_str(),
+            options.max_error, options.feedback == nullptr ? nullptr : options.feedback->get()};
   }
   template <typename R>
   static consteval unisono_data_type_t type_of() {

@@ -2,10 +2,12 @@
 // The C interface: calls on a communicator.
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "algorithms/registry.h"
 #include "api/error.h"
+#include "api/feedback.h"
 #include "api/handle.h"
 #include "api/options.h"
 
@@ -27,6 +29,9 @@ static_assert(UNISONO_PROD == static_cast<int>(ReduceOp::kProd));
 static_assert(UNISONO_MIN == static_cast<int>(ReduceOp::kMin));
 static_assert(UNISONO_MAX == static_cast<int>(ReduceOp::kMax));
 static_assert(UNISONO_AVG == static_cast<int>(ReduceOp::kAvg));
+
+// Of the first version, which ended with the choice.
+constexpr size_t kFirstCallOptions = offsetof(unisono_call_options_t, codec);
 
 // The arguments of a call as they came over the border.
 struct Arguments {
@@ -57,8 +62,17 @@ Result<AllReduceCall> read_call(unisono_comm& comm, const Arguments& given) {
                      .op = static_cast<ReduceOp>(given.op)};
   if (given.options == nullptr) return call;
   const auto options =
-      read_struct("unisono_call_options_t", given.options, sizeof(unisono_call_options_t));
+      read_struct("unisono_call_options_t", given.options, kFirstCallOptions);
   if (!options.ok()) return options.status();
+  if (!(options->max_error >= 0))
+    return invalid_argument(fmt::format("max_error is {}: expected a number from 0", options->max_error));
+  call.max_error = options->max_error;
+  if (options->feedback != nullptr) call.feedback = options->feedback->core.get();
+  if (options->codec != nullptr && *options->codec != '\0') {
+    const auto codec = find_codec(options->codec);
+    if (!codec.ok()) return codec.status();
+    call.codec = *codec;
+  }
   if (options->choice == nullptr) return call;
   auto choice = comm.choices.find(options->choice);
   if (!choice.ok()) return choice.status();

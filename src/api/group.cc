@@ -20,23 +20,24 @@ size_t bytes_of(const AllReduceCall& call) {
   return call.count * size_of(call.type);
 }
 
-// What runs as one all-reduce: a call as it is, or several of one type, op and choice.
+// What runs as one all-reduce: a call as it is, or several of one type, op and options.
 struct Unit {
   std::vector<const AllReduceCall*> parts;
   size_t bytes = 0;
 };
 
-// A function of counts, types, ops and choices alone, so the same on all ranks.
+// A function of counts, types, ops and options alone, so the same on all ranks.
 std::vector<Unit> make_units(const std::vector<AllReduceCall>& calls, size_t fuse_bytes) {
   const size_t most_bytes = std::max(kPackBytes, fuse_bytes);
   std::vector<Unit> units;
-  std::vector<size_t> growing;  // the last unit of each type, op and choice
+  std::vector<size_t> growing;  // the last unit of each type, op and options
   for (const AllReduceCall& call : calls) {
     const size_t bytes = bytes_of(call);
-    if (bytes <= fuse_bytes) {
+    if (bytes <= fuse_bytes && call.feedback == nullptr) {
       const auto found = std::ranges::find_if(growing, [&](size_t unit) {
         const AllReduceCall& first = *units[unit].parts.front();
-        return first.type == call.type && first.op == call.op && first.choice == call.choice;
+        return first.type == call.type && first.op == call.op && first.choice == call.choice &&
+               first.codec == call.codec && first.max_error == call.max_error;
       });
       if (found == growing.end()) {
         growing.push_back(units.size());

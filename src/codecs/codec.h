@@ -58,6 +58,9 @@ std::span<const Codec* const> codec_table();
 // one.
 Result<const Codec*> find_codec(std::string_view name);
 
+// "none" for the null codec.
+inline std::string_view name_of(const Codec* codec) { return codec == nullptr ? "none" : codec->name; }
+
 // Ok, or kUnsupported with what the codec serves instead. A null codec serves all.
 Status supports(const Codec* codec, DataType type, ReduceOp op);
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "communicator/agreement.h"
 #include "communicator/connect.h"
+#include "communicator/feedback.h"
 #include "communicator/plan_cache.h"
 #include "execute/executor.h"
 #include "select/rules.h"
@@ -22,8 +23,13 @@ namespace unisono {
 // A started call and its end. Owned by the communicator until it has been told.
 class Request {
  public:
-  explicit Request(std::unique_ptr<Call> call) : call_(std::move(call)) {}
-  std::unique_ptr<Call> call_;
+  Request(std::unique_ptr<Call> call, Feedback* feedback)
+      : call_(std::move(call)), feedback_(feedback) {}
+  ~Request() {
+    if (feedback_ != nullptr) feedback_->end(call_ == nullptr);
+  }
+  std::unique_ptr<Call> call_;  // given back once it has finished without failure
+  Feedback* const feedback_;
 };
 
 namespace {
@@ -55,6 +61,7 @@ class CommunicatorImpl final : public Communicator {
   }
   Shape shape() const;
   Result<Rules::Match> choose(const AllReduceCall& call) const;
+  Result<Rules::Match> choose_algorithm(const AllReduceCall& call) const;
   Result<std::shared_ptr<const Plan>> build_plan(const AllReduceCall& call) const;
   Result<std::unique_ptr<Call>> begin(const AllReduceCall& call);
   Status finish(Call& call, std::unique_lock<std::mutex>& lock);
@@ -144,12 +151,26 @@ Shape CommunicatorImpl::shape() const {
   return {.rank = rank_, .size = size_, .servers = options_.servers, .groups = hosts_};
 }
 
+// With the codec that the call names.
 Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
+  if (call.codec) UNISONO_RETURN_IF_ERROR(supports(*call.codec, call.type, call.op));
+  auto match = choose_algorithm(call);
+  if (!match.ok() || !call.codec) return match;
+  std::string& codec = match->choice.codec;
+  const std::string_view named = name_of(*call.codec);
+  if (codec != "none" && codec != named)
+    return unsupported(fmt::format("the call asks for codec {}, but {} is {}", named,
+                                   to_string(match->choice, algorithms()), match->rule));
+  codec = named;
+  return match;
+}
+
+Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& call) const {
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(*std::ranges::max_element(hosts_)) + 1;
   auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
-                             shape());
+                             shape(), {call.type, call.op, call.max_error, call.codec});
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }
@@ -160,9 +181,11 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
   const Algorithm* algorithm = find_algorithm(match->choice.algorithm);
   if (algorithm == nullptr)
     return unsupported(fmt::format("unknown algorithm '{}'", match->choice.algorithm));
-  if (match->choice.codec != "none")
-    return unsupported(fmt::format("unknown codec '{}': expected none", match->choice.codec));
+  auto codec = find_codec(match->choice.codec);
+  if (!codec.ok()) return codec.status().in(match->rule);
+  UNISONO_RETURN_IF_ERROR(supports(*codec, call.type, call.op).in(match->rule));
   PlanRequest request{.algorithm = algorithm,
+                      .codec = *codec,
                       .choice = match->choice,
                       .reason = match->rule,
                       .shape = shape(),
@@ -185,6 +208,8 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
 Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call) {
   if (const Status& failure = executor_.check(); !failure.ok()) return failure;
   UNISONO_RETURN_IF_ERROR(check_buffers(call));
+  if (call.feedback != nullptr)
+    UNISONO_RETURN_IF_ERROR(call.feedback->check(*this, call.count, call.op));
   std::shared_ptr<const Plan> plan = plans_.find(call);
   if (plan == nullptr) {
     auto built = build_plan(call);
@@ -193,6 +218,10 @@ Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call)
     plans_.insert(call, plan);
   }
   std::unique_ptr<Call> running = plans_.take_call(plan);
+  const bool feeds_back = call.feedback != nullptr && plan->codec != nullptr;
+  running->set_residuals(
+      feeds_back ? call.feedback->begin(*this, {plan->signature, rank_, size_, plan->divisor})
+                 : Residuals{});
   executor_.start(*running, sequence_++, call.input, call.output);
   if (thread_.joinable()) work_.notify_one();
   return running;
@@ -214,6 +243,7 @@ Status CommunicatorImpl::all_reduce(const AllReduceCall& call) {
   auto running = begin(call);
   if (!running.ok()) return running.status();
   const Status status = finish(**running, guard);
+  if (call.feedback != nullptr) call.feedback->end(status.ok());
   if (status.ok()) plans_.give_back(running.take());
   return status;
 }
@@ -222,7 +252,7 @@ Result<Request*> CommunicatorImpl::start(const AllReduceCall& call) {
   const std::unique_lock guard = lock();
   auto running = begin(call);
   if (!running.ok()) return running.status();
-  requests_.push_back(std::make_unique<Request>(running.take()));
+  requests_.push_back(std::make_unique<Request>(running.take(), call.feedback));
   return requests_.back().get();
 }
 
@@ -322,6 +352,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Boots
   if (settings.text(Setting::kAlgorithm) != "auto") {
     auto choice = parse_choice(settings.text(Setting::kAlgorithm), algorithms());
     if (!choice.ok()) return choice.status().in("UNISONO_ALGORITHM");
+    if (const auto codec = find_codec(choice->codec); !codec.ok())
+      return codec.status().in("UNISONO_ALGORITHM");
     forced = choice.take();
   }
   auto agreement = agree(*bootstrap, settings, options, deadline);

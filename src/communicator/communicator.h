@@ -13,9 +13,12 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "bootstrap/bootstrap.h"
+#include "codecs/codec.h"
 #include "schedule/algorithm.h"
 
 namespace unisono {
+
+class Feedback;
 
 // One all-reduce. The same on all ranks but for the pointers.
 struct AllReduceCall {
@@ -26,6 +29,11 @@ struct AllReduceCall {
   ReduceOp op = ReduceOp::kSum;
   std::optional<Choice> choice = {};  // what must run it; empty: settings, then the selection table
   uint64_t layout = 0;  // hash of what the vector is put together from, to be compared between ranks
+  // The codec by name, null: none; used as named, with whatever runs the call. Empty: as `choice`, the
+  // settings or the table say.
+  std::optional<const Codec*> codec = {};
+  double max_error = 0;          // of a codec that the table picks: CodecLimits::max_error
+  Feedback* feedback = nullptr;  // of this tensor; used where a codec runs. All ranks have one, or none
 };
 
 // ok, or kInvalidArgument for buffers that no call can have. Every call begins with it.
@@ -80,6 +88,12 @@ class Communicator {
   // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only function that any thread may call
   // at any time.
   virtual void abort() = 0;
+
+  // Stands for this communicator, as long as it lives.
+  const std::shared_ptr<const void>& identity() const { return identity_; }
+
+ private:
+  const std::shared_ptr<const void> identity_ = std::make_shared<const char>();
 };
 
 }  // namespace unisono

@@ -8,7 +8,8 @@ namespace unisono {
 std::shared_ptr<const Plan> PlanCache::find(const AllReduceCall& call) {
   for (Entry& entry : entries_) {
     if (entry.count != call.count || entry.type != call.type || entry.op != call.op ||
-        entry.layout != call.layout || entry.choice != call.choice)
+        entry.layout != call.layout || entry.choice != call.choice ||
+        entry.codec != call.codec || entry.max_error != call.max_error)
       continue;
     entry.last_use = ++uses_;
     return entry.plan;
@@ -19,8 +20,8 @@ std::shared_ptr<const Plan> PlanCache::find(const AllReduceCall& call) {
 void PlanCache::insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan) {
   if (entries_.size() == kMostPlans)
     entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_use));
-  entries_.push_back(
-      {call.count, call.type, call.op, call.choice, call.layout, std::move(plan), {}, ++uses_});
+  entries_.push_back({call.count, call.type, call.op, call.choice, call.layout, call.codec,
+                      call.max_error, std::move(plan), {}, ++uses_});
 }
 
 PlanCache::Entry* PlanCache::entry_of(const Plan& plan) {

@@ -25,7 +25,7 @@ class PlanCache {
   PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)
       : channels_(channels), blocks_(blocks) {}
 
-  // Null when there is none for a call of this count, type, op, choice and layout.
+  // Null when there is none for a call of this count, type, op, choice, layout, codec and max_error.
   std::shared_ptr<const Plan> find(const AllReduceCall& call);
   void insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan);
 
@@ -41,6 +41,8 @@ class PlanCache {
     ReduceOp op;
     std::optional<Choice> choice;  // as the caller gave it
     uint64_t layout;
+    std::optional<const Codec*> codec;
+    double max_error;
     std::shared_ptr<const Plan> plan;
     std::vector<std::unique_ptr<Call>> idle;
     uint64_t last_use;

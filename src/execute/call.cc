@@ -12,7 +12,7 @@ namespace unisono {
 
 Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
            std::span<DirectBlock* const> blocks)
-    : plan_(std::move(plan)), channels_(channels) {
+    : plan_(std::move(plan)), channels_(channels), encoded_(*plan_) {
   const Schedule& schedule = plan_->schedule;
   if (plan_->direct != nullptr) {
     direct_ = {.rank = schedule.rank,
@@ -42,6 +42,7 @@ Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
     }
   }
   operands_.reserve(most_operands);
+  if (plan_->codec != nullptr) encoded_operands_.reserve(most_operands + 1);
 }
 
 void Call::begin(uint32_t sequence, const void* input, void* output) {
@@ -82,6 +83,7 @@ void Call::advance_direct() {
 void Call::start_slice(uint32_t context, size_t slice) {
   const Schedule& schedule = plan_->schedule;
   slice_of_[context] = slice;
+  if (plan_->codec != nullptr) encoded_.start_slice(context, slice);
   steps_left_[context] = static_cast<uint32_t>(schedule.steps.size());
   // Backwards, since the queue is a stack: the first step of the program runs first.
   for (auto step = static_cast<uint32_t>(schedule.steps.size()); step-- > 0;) {
@@ -115,28 +117,38 @@ std::byte* Call::address(Place place, size_t element) const {
   return (place.space == Space::kInput ? const_cast<std::byte*>(input_) : output_) + offset;
 }
 
+std::byte* Call::message_address(uint32_t context, const Step& step, Place place) {
+  if (place.space == Space::kEncoded) return encoded_.address(context, place, step.chunks);
+  return address(place, plan_->elements(step.chunks, slice_of_[context]).begin);
+}
+
+size_t Call::message_bytes(uint32_t context, const Step& step, const PeerMessage& peer) const {
+  if (peer.encoded) return encoded_.bytes(context, step.chunks);
+  return plan_->elements(step.chunks, slice_of_[context]).count() * plan_->element_size();
+}
+
 void Call::issue(uint32_t context, uint32_t index) {
   const Step& step = plan_->schedule.steps[index];
   StepState& mine = state(context, index);
   mine.posted = true;
   if (step.peer_count == 0) return finish(context, index);
-  const ElementRange range = plan_->elements(step, slice_of_[context]);
-  const size_t bytes = range.count() * plan_->element_size();
   // An empty chunk moves nothing; all ranks see the same geometry.
-  if (bytes == 0) return meet(mine.left.to_end, step.peer_count, {context, index, false});
+  if (plan_->elements(step.chunks, slice_of_[context]).count() == 0)
+    return meet(mine.left.to_end, step.peer_count, {context, index, false});
   const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
   const std::span<Message> posts = messages(context, step);
   for (Message& post : posts) post.ended = false;
   for (size_t i = 0; i < peers.size() && !failed(); ++i) {
     Channel& channel = *channels_[peers[i].rank];
+    const size_t bytes = message_bytes(context, step, peers[i]);
     const Key key{sequence_, peers[i].message, static_cast<uint32_t>(slice_of_[context]),
                   plan_->signature};
     switch (step.kind) {
       case StepKind::kSend:
-        channel.post_send(key, address(step.source, range.begin), bytes, posts[i]);
+        channel.post_send(key, message_address(context, step, step.source), bytes, posts[i]);
         break;
       case StepKind::kRecv:
-        channel.post_recv(key, address(step.target, range.begin), bytes, posts[i]);
+        channel.post_recv(key, message_address(context, step, step.target), bytes, posts[i]);
         break;
       case StepKind::kRecvReduce:
         channel.post_view(key, bytes, posts[i]);
@@ -163,10 +175,14 @@ void Call::on_done(Completion& completion, Status status) {
 void Call::finish(uint32_t context, uint32_t index) {
   const Schedule& schedule = plan_->schedule;
   const Step& step = schedule.steps[index];
-  const ElementRange range = plan_->elements(step, slice_of_[context]);
+  const ElementRange range = plan_->elements(step.chunks, slice_of_[context]);
   if (range.count() > 0 && step.kind == StepKind::kRecvReduce) {
-    fold(context, step);
+    plan_->codec == nullptr ? fold(context, step) : fold_encoded(context, step);
     if (failed()) return;
+  } else if (step.kind == StepKind::kEncode) {
+    encoded_.encode(context, step, address(step.source, 0), residuals_);
+  } else if (step.kind == StepKind::kDecode) {
+    encoded_.decode(context, step, address(step.target, 0));
   } else if (step.kind == StepKind::kCopy && address(step.source, 0) != address(step.target, 0)) {
     std::memcpy(address(step.target, range.begin), address(step.source, range.begin),
                 range.count() * plan_->element_size());
@@ -182,8 +198,14 @@ void Call::finish(uint32_t context, uint32_t index) {
   if (next_slice_ < plan_->slices) start_slice(context, next_slice_++);
 }
 
+bool Call::may_read(Message& view, const PeerMessage& peer) {
+  if (start_reading(view)) return true;
+  status_ = Status(StatusCode::kPeerFailed, fmt::format("rank {} left", peer.rank));
+  return false;
+}
+
 void Call::fold(uint32_t context, const Step& step) {
-  const ElementRange range = plan_->elements(step, slice_of_[context]);
+  const ElementRange range = plan_->elements(step.chunks, slice_of_[context]);
   const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
   const std::span<Message> views = messages(context, step);
   operands_.clear();
@@ -193,16 +215,39 @@ void Call::fold(uint32_t context, const Step& step) {
       operands_.push_back(address(step.source, range.begin));
       mine_waits = false;
     }
-    if (!start_reading(views[i])) {
-      status_ = Status(StatusCode::kPeerFailed, fmt::format("rank {} left", peers[i].rank));
-      return;
-    }
+    if (!may_read(views[i], peers[i])) return;
     operands_.push_back(views[i].data);
   }
   if (mine_waits) operands_.push_back(address(step.source, range.begin));
   const ReduceKernel kernel = step.finishes ? plan_->finish : plan_->reduce;
   kernel(address(step.target, range.begin), operands_.data(), operands_.size(), range.count(),
          step.finishes ? plan_->divisor : 1);
+  for (size_t i = 0; i < peers.size(); ++i) channels_[peers[i].rank]->release(views[i]);
+}
+
+// The same where messages may be encoded, and a residual joins in.
+void Call::fold_encoded(uint32_t context, const Step& step) {
+  const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
+  const std::span<Message> views = messages(context, step);
+  const ElementRange range = plan_->elements(step.chunks, slice_of_[context]);
+  float* const residual = step.residual == Residual::kNone ? nullptr : residuals_.worker;
+  encoded_operands_.clear();
+  const auto add_mine = [&] {
+    if (step.source.space != Space::kNone)
+      encoded_operands_.push_back({address(step.source, 0), false});
+    if (residual != nullptr) encoded_operands_.push_back({residual, false});
+  };
+  const auto above = std::ranges::partition_point(
+      peers, [&](const PeerMessage& peer) { return peer.rank < plan_->schedule.rank; });
+  for (auto peer = peers.begin(); peer != peers.end(); ++peer) {
+    if (peer == above) add_mine();
+    Message& view = views[static_cast<size_t>(peer - peers.begin())];
+    if (!may_read(view, *peer)) return;
+    encoded_operands_.push_back({view.data, peer->encoded, range.begin});
+  }
+  if (above == peers.end()) add_mine();
+  encoded_.fold(context, step, address(step.target, 0), encoded_operands_);
+  if (residual != nullptr) std::fill_n(residual + range.begin, range.count(), 0.0f);
   for (size_t i = 0; i < peers.size(); ++i) channels_[peers[i].rank]->release(views[i]);
 }
 
@@ -221,11 +266,11 @@ std::string Call::describe_wait() const {
       const size_t first = context * schedule.peers.size() + step.first_peer;
       for (uint32_t i = 0; i < step.peer_count; ++i) {
         if (messages_[first + i].ended) continue;
-        const ElementRange range = plan_->elements(step, slice_of_[context]);
+        const PeerMessage& peer = schedule.peers[step.first_peer + i];
         return fmt::format(
             "{}: slice {} of {}, step {} waits {} rank {} ({} bytes)", call, slice_of_[context],
             plan_->slices, index, step.kind == StepKind::kSend ? "to send to" : "for",
-            schedule.peers[step.first_peer + i].rank, range.count() * plan_->element_size());
+            peer.rank, message_bytes(context, step, peer));
       }
     }
   }

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "direct/direct.h"
+#include "execute/encoded_space.h"
 #include "execute/plan.h"
 #include "transport/transport.h"
 
@@ -25,6 +26,9 @@ class Call {
        std::span<DirectBlock* const> blocks);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
+
+  // What the next begin() takes along, and changes until the call has finished. Of plan().count each.
+  void set_residuals(const Residuals& residuals) { residuals_ = residuals; }
 
   // Precondition: never begun, or finished without failure.
   void begin(uint32_t sequence, const void* input, void* output);
@@ -70,7 +74,10 @@ class Call {
   void start_slice(uint32_t context, size_t slice);
   void issue(uint32_t context, uint32_t step);
   void finish(uint32_t context, uint32_t step);
+  bool may_read(Message& view, const PeerMessage& peer);
   void fold(uint32_t context, const Step& step);
+  void fold_encoded(uint32_t context, const Step& step);
+  size_t message_bytes(uint32_t context, const Step& step, const PeerMessage& peer) const;
   void meet(uint32_t& left, uint32_t by, Task task);
 
   StepState& state(uint32_t context, uint32_t step) {
@@ -81,6 +88,8 @@ class Call {
                                         step.peer_count);
   }
   std::byte* address(Place place, size_t element) const;
+  // Where a step's message begins or ends.
+  std::byte* message_address(uint32_t context, const Step& step, Place place);
 
   const std::shared_ptr<const Plan> plan_;
   const std::span<Channel* const> channels_;
@@ -96,6 +105,9 @@ class Call {
   std::vector<Message> messages_;      // contexts × peers of all steps
   std::vector<Task> queue_;            // a stack; room for every step of every context
   std::vector<const void*> operands_;  // of one fold
+  EncodedSpace encoded_;
+  std::vector<EncodedSpace::Operand> encoded_operands_;  // of one fold
+  Residuals residuals_;
   DirectCall direct_;                  // where the plan has a direct form
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "schedule/quantise.h"
+
 namespace unisono {
 namespace {
 
@@ -57,7 +59,7 @@ bool has_default_parameters(const PlanRequest& request) {
 
 // The first of the algorithm's direct forms that serves the call; null where none does.
 const DirectForm* direct_form(const PlanRequest& request, const DirectShape& shape) {
-  if (!request.mapped || shape.ranks < 2 || shape.bytes == 0 ||
+  if (!request.mapped || request.codec != nullptr || shape.ranks < 2 || shape.bytes == 0 ||
       !request.shape.servers.empty() || !has_default_parameters(request))
     return nullptr;
   for (const DirectForm* form : request.algorithm->forms)
@@ -67,26 +69,33 @@ const DirectForm* direct_form(const PlanRequest& request, const DirectShape& sha
 
 }  // namespace
 
-ElementRange Plan::elements(const Step& step, size_t slice) const {
+ElementRange Plan::elements(ChunkRange chunks, size_t slice) const {
   const ElementRange whole =
       elements_of({static_cast<uint32_t>(slice), 1}, static_cast<uint32_t>(slices), count);
-  const ElementRange part = elements_of(step.chunks, schedule.chunks, whole.count());
+  const ElementRange part = elements_of(chunks, schedule.chunks, whole.count());
   return {whole.begin + part.begin, whole.begin + part.end};
 }
 
 uint64_t Plan::wire_bytes() const {
-  uint64_t elements_sent = 0;
+  uint64_t bytes = 0;
   for (const Step& step : schedule.steps) {
     if (step.kind != StepKind::kSend) continue;
-    for (size_t slice = 0; slice < slices; ++slice)
-      elements_sent += elements(step, slice).count() * step.peer_count;
+    const bool encoded = step.source.space == Space::kEncoded;
+    for (size_t slice = 0; slice < slices; ++slice) {
+      for (uint32_t i = 0; i < step.chunks.count; ++i) {
+        const size_t n = elements({step.chunks.first + i, 1}, slice).count();
+        bytes += (encoded ? codec->wire_size(n) : n * element_size()) * step.peer_count;
+      }
+    }
   }
-  return elements_sent * element_size();
+  return bytes;
 }
 
 Plan make_plan(const PlanRequest& request) {
   Plan plan;
-  plan.schedule = request.algorithm->build(request.shape);
+  plan.codec = request.codec;
+  plan.schedule = request.codec == nullptr ? request.algorithm->build(request.shape)
+                                           : build_quantised(*request.algorithm, request.shape);
   plan.choice = request.choice;
   plan.reason = request.reason;
   plan.count = request.count;

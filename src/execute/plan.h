@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "codecs/codec.h"
 #include "direct/direct.h"
 #include "kernels/reduce.h"
 #include "schedule/algorithm.h"
@@ -25,6 +26,7 @@ struct Plan {
   ReduceOp op = ReduceOp::kSum;
   size_t slices = 1;       // the vector is cut into that many; 0 when it is empty
   size_t depth = 1;        // slices in flight, 1 … slices
+  const Codec* codec = nullptr;  // of the schedule's encoded messages; null: there are none
   const DirectForm* direct = nullptr;  // runs in place of the schedule, and gives the same bits
   size_t turns = 0;                    // of the direct form
   // All that ranks must agree on, "all_reduce 1024 f32 sum by ring", with what is not as usual; and its hash.
@@ -49,14 +51,15 @@ struct Plan {
   }
   size_t element_size() const { return size_of(type); }
   size_t bytes() const { return count * element_size(); }
-  // Elements of the user's vector that a step touches in a slice.
-  ElementRange elements(const Step& step, size_t slice) const;
+  // Elements of the user's vector that these chunks are in a slice.
+  ElementRange elements(ChunkRange chunks, size_t slice) const;
   // Payload that this rank sends in the whole call.
   uint64_t wire_bytes() const;
 };
 
 struct PlanRequest {
   const Algorithm* algorithm;
+  const Codec* codec;  // null: none
   Choice choice;  // depth resolved
   std::string reason;
   Shape shape;
@@ -68,7 +71,7 @@ struct PlanRequest {
   bool mapped;         // all ranks map one another's blocks, and may use direct forms
 };
 
-// Precondition: the algorithm supports the shape.
+// Precondition: the algorithm supports the shape, and the codec the type and op.
 Plan make_plan(const PlanRequest& request);
 
 }  // namespace unisono

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivation of edges from overlapping accesses, and the numbering of messages.
+// The numbering of messages, and edges from overlapping accesses.
 #include "schedule/builder.h"
 
 #include <algorithm>
 #include <cassert>
 
 namespace unisono {
-namespace {
-
-bool overlap(ChunkRange a, ChunkRange b) {
-  return a.first < b.first + b.count && b.first < a.first + a.count;
-}
-
-bool covers(ChunkRange outer, ChunkRange inner) {
-  return outer.first <= inner.first && inner.first + inner.count <= outer.first + outer.count;
-}
-
-}  // namespace
 
 Builder::Builder(const Shape& shape, uint32_t chunks)
     : shape_(shape),
@@ -79,23 +68,11 @@ Builder::StepId Builder::add(Step step, std::span<const int> peers,
     schedule_.peers.push_back({peer, next_message[peer]++});
   }
   std::ranges::sort(std::span(schedule_.peers).subspan(step.first_peer), {}, &PeerMessage::rank);
-  derive_edges(step, id);
+  step.first_after = static_cast<uint32_t>(schedule_.after.size());
+  accesses_.add(step, id, schedule_.after);
+  step.after_count = static_cast<uint32_t>(schedule_.after.size()) - step.first_after;
   schedule_.steps.push_back(step);
   return id;
-}
-
-void Builder::derive_edges(Step& step, StepId id) {
-  const bool writes = step.target.space != Space::kNone;
-  step.first_after = static_cast<uint32_t>(schedule_.after.size());
-  for (const Access& access : accesses_) {
-    if ((writes || access.writes) && overlap(access.chunks, step.chunks))
-      schedule_.after.push_back(access.step);
-  }
-  step.after_count = static_cast<uint32_t>(schedule_.after.size()) - step.first_after;
-  // A full overwrite stands for everything before it: later steps wait for it alone.
-  if (writes)
-    std::erase_if(accesses_, [&](const Access& access) { return covers(step.chunks, access.chunks); });
-  accesses_.push_back({id, step.chunks, writes});
 }
 
 Schedule Builder::build() && {

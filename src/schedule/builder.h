@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "schedule/accesses.h"
 #include "schedule/schedule.h"
 #include "schedule/shape.h"
 
@@ -53,21 +54,14 @@ class Builder {
   Schedule build() &&;
 
  private:
-  struct Access {
-    StepId step;
-    ChunkRange chunks;
-    bool writes;
-  };
-
   Space value_of(ChunkRange chunks) const;
   StepId add(Step step, std::span<const int> peers, std::vector<uint32_t>& next_message);
-  void derive_edges(Step& step, StepId id);
 
   const Shape& shape_;
   Schedule schedule_;
   std::vector<Space> values_;               // per chunk: where my value lives
   std::vector<uint32_t> sent_, received_;   // per peer: messages so far
-  std::vector<Access> accesses_;            // of the vector, newest last, minus those fully overwritten
+  Accesses accesses_;
 };
 
 }  // namespace unisono

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "schedule/accesses.h"
 #include "schedule/explain.h"
 #include "schedule/finding.h"
 
@@ -21,8 +22,8 @@ bool in_range(uint64_t first, uint64_t count, uint64_t size) {
   return first + count <= size;
 }
 
-// Whether a step of this kind may have such operands and so many peers.
-bool fits_kind(const Step& step) {
+// Whether a step of this kind may have such operands and peers.
+bool fits_kind(const Schedule& schedule, const Step& step) {
   const Space target = step.target.space, source = step.source.space;
   const auto is_plain = [](Space space) {
     return space != Space::kNone && space != Space::kEncoded;
@@ -30,16 +31,25 @@ bool fits_kind(const Step& step) {
   const auto is_writable = [](Space space) {
     return space == Space::kOutput || space == Space::kScratch;
   };
+  // Its messages are all in the wire format, or none is, as the space says where they begin or end.
+  const auto messages_are = [&](Space space) {
+    return step.peer_count > 0 &&
+           std::ranges::all_of(schedule.peers_of(step), [&](const PeerMessage& peer) {
+             return peer.encoded == (space == Space::kEncoded);
+           });
+  };
   if (step.finishes && step.kind != StepKind::kRecvReduce) return false;
+  if (step.residual != Residual::kNone && step.kind != StepKind::kEncode &&
+      (step.kind != StepKind::kRecvReduce || step.residual != Residual::kWorker))
+    return false;
   switch (step.kind) {
     case StepKind::kCopy:
       return is_writable(target) && is_plain(source) && step.peer_count == 0;
     case StepKind::kSend:
-      return target == Space::kNone && step.peer_count > 0 &&
-             (step.encoded ? source == Space::kEncoded : is_plain(source));
+      return target == Space::kNone && source != Space::kNone && messages_are(source);
     case StepKind::kRecv:
-      return source == Space::kNone && step.peer_count == 1 &&
-             (step.encoded ? target == Space::kEncoded : is_writable(target));
+      return source == Space::kNone && step.peer_count == 1 && messages_are(target) &&
+             (target == Space::kEncoded || is_writable(target));
     case StepKind::kRecvReduce:
       return is_writable(target) && source != Space::kEncoded && step.peer_count > 0;
     case StepKind::kEncode:
@@ -88,7 +98,7 @@ const char* step_error(const Schedule& schedule, uint32_t index) {
   if (!peers_exist(schedule, step)) return "its peers are not other ranks in ascending order";
   if (std::ranges::any_of(schedule.after_of(step), [&](uint32_t first) { return first >= index; }))
     return "it waits for itself or a later step";
-  if (!fits_kind(step)) return "a step of its kind has other operands or peers";
+  if (!fits_kind(schedule, step)) return "a step of its kind has other operands or peers";
   return nullptr;
 }
 
@@ -109,16 +119,10 @@ MaybeFinding check_form(const Schedule& schedule, int rank, const Schedule& firs
   return std::nullopt;
 }
 
-// The memory behind a place: input and output may be the same.
-Place memory_of(Place place) {
-  return place.space == Space::kInput ? Place{Space::kOutput} : place;
-}
-
 // Whether two steps touch the same memory, one of them writing it.
 bool conflict(const Step& a, const Step& b) {
-  if (a.chunks.first >= b.chunks.first + b.chunks.count ||
-      b.chunks.first >= a.chunks.first + a.chunks.count)
-    return false;
+  if (!overlap(a.chunks, b.chunks)) return false;
+  if (a.residual != Residual::kNone && a.residual == b.residual) return true;
   const auto same = [](Place x, Place y) {
     return x.space != Space::kNone && memory_of(x) == memory_of(y);
   };

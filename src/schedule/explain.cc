@@ -71,8 +71,17 @@ std::string notes_text(const Schedule& schedule, const Step& step) {
     text += (text.empty() ? "after " : ", ") + run(after[begin], end - begin);
     begin = end;
   }
-  if (step.encoded) text += text.empty() ? "encoded" : ", encoded";
-  if (step.finishes) text += text.empty() ? "finishes" : ", finishes";
+  const auto note = [&](std::string_view what) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", what);
+  };
+  const auto peers = schedule.peers_of(step);
+  const auto encoded = std::ranges::count_if(peers, &PeerMessage::encoded);
+  if (encoded > 0)
+    note(encoded == std::ssize(peers) ? "encoded"
+                                      : fmt::format("{} of {} encoded", encoded, peers.size()));
+  if (step.residual == Residual::kWorker) note("worker residual");
+  if (step.residual == Residual::kOwner) note("owner residual");
+  if (step.finishes) note("finishes");
   return text;
 }
 
@@ -84,6 +93,13 @@ std::string padded(std::string text, size_t width) {
 }
 
 }  // namespace
+
+std::string explain(const Quantisation& quantisation) {
+  return fmt::format(
+      "a contribution is encoded up to {} time{}, in sums of up to {}; added error up to {:.3g} times "
+      "the largest contribution",
+      quantisation.most, quantisation.most == 1 ? "" : "s", quantisation.held, quantisation.error);
+}
 
 std::string_view name_of(StepKind kind) {
   switch (kind) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "schedule/schedule.h"
+#include "schedule/verify.h"
 
 namespace unisono {
 
@@ -28,5 +29,9 @@ std::string explain_step(const Schedule& schedule, size_t step);
 //
 // Precondition of both: indices in range, as verify() checks.
 std::string explain(const Schedule& schedule);
+
+// "a contribution is encoded up to 2 times, in sums of up to 8; added error up to 0.0107 times the
+// largest contribution"
+std::string explain(const Quantisation& quantisation);
 
 }  // namespace unisono

@@ -16,6 +16,7 @@ struct End {
   int from, to;
   uint32_t number;
   uint32_t step;
+  bool encoded;
   auto key() const { return std::tuple(from, to, number); }
 };
 
@@ -25,9 +26,9 @@ std::vector<End> ends_of(std::span<const Schedule> schedules, bool sending) {
     for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
       const Step& step = schedule.steps[index];
       if ((step.kind == StepKind::kSend) != sending) continue;
-      for (const auto& [peer, number] : schedule.peers_of(step))
+      for (const auto& [peer, number, encoded] : schedule.peers_of(step))
         ends.push_back(
-            {sending ? schedule.rank : peer, sending ? peer : schedule.rank, number, index});
+            {sending ? schedule.rank : peer, sending ? peer : schedule.rank, number, index, encoded});
     }
   }
   std::ranges::sort(ends, {}, &End::key);
@@ -66,7 +67,7 @@ MaybeFinding match_messages(std::span<const Schedule> schedules, std::vector<Mes
                                  receives[i].from, receives[i].number)};
     const Schedule &from = schedules[sends[i].from], &to = schedules[receives[i].to];
     const Step &send = from.steps[sends[i].step], &receive = to.steps[receives[i].step];
-    if (send.chunks != receive.chunks || send.encoded != receive.encoded)
+    if (send.chunks != receive.chunks || sends[i].encoded != receives[i].encoded)
       return Finding{Fault::kMessages,
                      fmt::format("{} and {} are the ends of one message: expected the same chunks "
                                  "and encoding",

@@ -24,7 +24,8 @@ enum class Space : uint8_t {
   kEncoded,  // the runtime's own, one slot a value, in the codec's wire format
 };
 
-// Chunks [first, first + count) of the user's vector: contiguous memory in every space.
+// Chunks [first, first + count) of the user's vector: contiguous memory in every space. In encoded
+// space, and in an encoded message, each chunk is encoded by itself, and one follows the other.
 struct ChunkRange {
   uint32_t first = 0;
   uint32_t count = 1;
@@ -51,13 +52,23 @@ enum class StepKind : uint8_t {
 struct PeerMessage {
   int rank;
   uint32_t message;
+  bool encoded = false;  // in the codec's wire format
   bool operator==(const PeerMessage&) const = default;
+};
+
+// What a codec has lost so far, where the caller keeps it (error feedback).
+enum class Residual : uint8_t {
+  kNone,
+  kWorker,  // of what I put into the sum
+  kOwner,   // of sums that I alone finish
 };
 
 struct Step {
   StepKind kind;
   bool finishes = false;  // its result holds every contributor: the one place to divide by their number
-  bool encoded = false;   // its messages are in the codec's wire format
+  // Of an encode: what it adds to the value, and where it leaves its error. Of a recv_reduce: one
+  // more operand, right after my own, and zero afterwards.
+  Residual residual = Residual::kNone;
   ChunkRange chunks;
   Place target = {};
   Place source = {};

@@ -99,7 +99,8 @@ MaybeFinding SymbolicRun::fold(const Schedule& schedule, uint32_t index) {
       return Finding{Fault::kDoubleCount,
                      fmt::format("{}: counts the contribution of rank {} twice",
                                  chunk_of(schedule, index, chunk), *twice)};
-    const Id result = values_.fold(operands);
+    Id result = values_.fold(operands);
+    if (step.residual != Residual::kNone) result = values_.with_residual(result, schedule.rank);
     const bool complete = values_.contributions(result) == contributors_;
     if (complete != step.finishes)
       return Finding{
@@ -124,6 +125,7 @@ MaybeFinding SymbolicRun::end(const Schedule& schedule, uint32_t index) {
     } else if (auto finding = read(schedule, index, step.source, chunk, value)) {
       return finding;
     }
+    if (step.residual != Residual::kNone) value = values_.with_residual(value, schedule.rank);
     if (step.kind == StepKind::kEncode) value = values_.encoded(value);
     cells_[schedule.rank][cell(schedule, step.target, chunk)] = value;
   }
@@ -167,6 +169,17 @@ AdditionOrder SymbolicRun::order() const {
   AdditionOrder worst = AdditionOrder::kOnePass;
   for (uint32_t chunk = 0; chunk < schedules_[0].chunks; ++chunk)
     worst = std::max(worst, values_.order(output(schedules_[0], chunk)));
+  return worst;
+}
+
+Quantisation SymbolicRun::quantisation(double relative_error) const {
+  Quantisation worst;
+  for (uint32_t chunk = 0; chunk < schedules_[0].chunks; ++chunk) {
+    const Quantisation one = values_.quantisation(output(schedules_[0], chunk), relative_error);
+    worst.most = std::max(worst.most, one.most);
+    worst.held = std::max(worst.held, one.held);
+    worst.error = std::max(worst.error, one.error);
+  }
   return worst;
 }
 

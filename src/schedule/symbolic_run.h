@@ -19,10 +19,14 @@ class SymbolicRun {
               std::span<const int> servers, Values& values, bool in_place);
 
   MaybeFinding execute(const Event& event);
-  // Both once all events have been executed.
+  // All these once all events have been executed.
   // Every output chunk holds each contributor once, added as on rank 0.
   MaybeFinding check_result() const;
   AdditionOrder order() const;
+  // The worst chunk's.
+  Quantisation quantisation(double relative_error) const;
+  // Of an output chunk, on every rank.
+  Values::Id result(uint32_t chunk) const { return output(schedules_[0], chunk); }
 
  private:
   struct Source {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "schedule/values.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -29,6 +30,10 @@ Values::Id Values::fold(std::span<const Id> operands) {
 
 Values::Id Values::encoded(Id value) {
   return add({Kind::kEncoded, {value}, nodes_[value]->contributors});
+}
+
+Values::Id Values::with_residual(Id value, int rank) {
+  return add({Kind::kResidual, {value, static_cast<Id>(rank)}, nodes_[value]->contributors});
 }
 
 std::optional<int> Values::double_counted(std::span<const Id> operands) const {
@@ -68,11 +73,37 @@ bool Values::rising(std::span<const Id> operands, size_t first) const {
 AdditionOrder Values::order(Id value) const {
   const Node& node = *nodes_[value];
   if (node.kind == Kind::kContribution) return AdditionOrder::kOnePass;
-  if (node.kind == Kind::kEncoded) return AdditionOrder::kOther;
+  if (node.kind != Kind::kFold) return AdditionOrder::kOther;
   if (rising(node.operands, 0)) return AdditionOrder::kOnePass;
   if (rising(node.operands, 1) && order(node.operands[0]) != AdditionOrder::kOther)
     return AdditionOrder::kLeftFold;
   return AdditionOrder::kOther;
+}
+
+Quantisation Values::quantisation(Id value, double relative_error) const {
+  const Node& node = *nodes_[value];
+  if (node.kind == Kind::kContribution) return {};
+  const auto held = static_cast<uint32_t>(contributions(value));
+  if (node.kind != Kind::kFold) {
+    Quantisation result = quantisation(node.operands[0], relative_error);
+    if (node.kind == Kind::kResidual) return result;
+    ++result.most;
+    result.held = std::max(result.held, held);
+    // The codec sees the true value with the errors so far.
+    result.error += relative_error * (held + result.error);
+    return result;
+  }
+  Quantisation result;
+  for (Id operand : node.operands) {
+    const Quantisation one = quantisation(operand, relative_error);
+    result.most = std::max(result.most, one.most);
+    result.held = std::max(result.held, one.held);
+    result.error += one.error;
+  }
+  // n − 1 additions in float32, each rounded.
+  const double rounded = 0x1p-24 * static_cast<double>(node.operands.size() - 1);
+  result.error += rounded / (1 - rounded) * (held + result.error);
+  return result;
 }
 
 void Values::append_text(Id value, std::string& text) const {
@@ -80,6 +111,12 @@ void Values::append_text(Id value, std::string& text) const {
   const Node& node = *nodes_[value];
   if (node.kind == Kind::kContribution) {
     text += std::to_string(node.operands[0]);
+    return;
+  }
+  if (node.kind == Kind::kResidual) {
+    text += "(";
+    append_text(node.operands[0], text);
+    text += " + residual of " + std::to_string(node.operands[1]) + ")";
     return;
   }
   text += node.kind == Kind::kEncoded ? "encode(" : "(";

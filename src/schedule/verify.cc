@@ -57,6 +57,7 @@ MaybeFinding check(std::span<const Schedule> schedules, const VerifyOptions& opt
       if (auto finding = run.execute(graph.event(id))) return finding;
     if (auto finding = run.check_result()) return finding;
     result.order = std::max(result.order, run.order());
+    result.quantisation = run.quantisation(options.relative_error);
   }
   result.chunks = schedules[0].chunks;
   result.ranks = count_costs(schedules, messages);

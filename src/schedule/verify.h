@@ -51,12 +51,23 @@ enum class AdditionOrder : uint8_t {
 };
 std::string_view name_of(AdditionOrder order);  // "one pass", "left fold", "other"
 
+// What a codec does to the sum of an element.
+struct Quantisation {
+  uint32_t most = 0;  // the largest number of times that a contribution is encoded on its way
+  uint32_t held = 0;  // the most contributions that an encoded sum holds
+  // The largest |result − exact| of a sum of float32, where 1 is the largest |contribution| around:
+  // what the encodings and the additions add up to. An average has 1/contributors of it; min and max
+  // at most as much. Without residuals, which carry errors from call to call.
+  double error = 0;
+};
+
 struct VerifyOptions {
   int slices = 1;
   int depth = 2;              // slices in flight
   int credits = 0;            // views of one peer that a slice in flight may hold; 0: any number
   bool mapped_views = false;  // see above
   std::vector<int> servers = {};  // ranks that contribute nothing, ascending
+  double relative_error = 0;      // of the codec (Codec::relative_error)
 };
 
 // What one rank does on one slice.
@@ -78,6 +89,7 @@ struct Verification {
   uint32_t rounds = 0;  // the longest chain of messages that wait for one another
   uint32_t fan_in = 0;  // most messages that reach one rank in one round
   AdditionOrder order = AdditionOrder::kOnePass;
+  Quantisation quantisation;
 };
 
 // `schedules` holds every rank's, in rank order. They are not trusted: whatever they hold ends in a

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "codecs/codec.h"
 
 namespace unisono {
 namespace {
@@ -88,6 +89,9 @@ Result<Rules> Rules::parse(std::string_view text, AlgorithmTable algorithms) {
     Result<Choice> choice = parse_choice(trim(line.substr(colon + 1)), algorithms);
     if (!choice.ok()) return choice.status().in(fmt::format("rule '{}'", line));
     rule.choice = choice.take();
+    const auto codec = find_codec(rule.choice.codec);
+    if (!codec.ok()) return codec.status().in(fmt::format("rule '{}'", line));
+    rule.codec = *codec;
     rule.algorithm = find(algorithms, rule.choice.algorithm);
     rules.rules_.push_back(std::move(rule));
   }
@@ -96,7 +100,8 @@ Result<Rules> Rules::parse(std::string_view text, AlgorithmTable algorithms) {
   return rules;
 }
 
-Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape) const {
+Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape,
+                                   const CodecLimits& limits) const {
   Status reason;
   for (const Rule& rule : rules_) {
     if (!std::ranges::all_of(rule.conditions, [&](const Condition& c) { return c.holds(facts); }))
@@ -104,7 +109,12 @@ Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape) c
     Shape candidate = shape;
     candidate.parameters = rule.choice.parameters;
     reason = rule.algorithm->supports(candidate);
-    if (reason.ok()) return Match{rule.choice, rule.text};
+    if (reason.ok())
+      reason = check_codec(*rule.algorithm, candidate, limits.codec.value_or(rule.codec), limits);
+    if (!reason.ok()) continue;
+    Match match{rule.choice, rule.text};
+    if (limits.codec) match.choice.codec = name_of(*limits.codec);
+    return match;
   }
   return reason.in("no rule serves this communicator; the last one");
 }

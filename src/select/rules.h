@@ -5,7 +5,7 @@
 //   bytes<=8K: one_shot; bytes<=1M ranks<=8: sharded_ps; *: ring depth=8
 //
 // Rules stand in order, separated by ';' or a new line; the first one whose conditions all hold and
-// whose algorithm supports the shape wins. Conditions: bytes, ranks or hosts; <, <=, =, >=, >; a
+// whose algorithm supports the shape, and whose codec the call allows, wins. Conditions: bytes, ranks or hosts; <, <=, =, >=, >; a
 // number (bytes with K, M, G). `*` always holds.
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "schedule/algorithm.h"
+#include "select/codec_limits.h"
 
 namespace unisono {
 
@@ -35,7 +36,7 @@ class Rules {
     std::string rule;  // its text
   };
   // kUnsupported if no rule serves. `shape`'s parameters are set from each candidate.
-  Result<Match> select(const RuleFacts& facts, const Shape& shape) const;
+  Result<Match> select(const RuleFacts& facts, const Shape& shape, const CodecLimits& limits) const;
 
  private:
   struct Condition {
@@ -48,6 +49,7 @@ class Rules {
     std::vector<Condition> conditions;
     Choice choice;
     const Algorithm* algorithm;
+    const Codec* codec;
     std::string text;
   };
   static Result<Condition> parse_condition(std::string_view text);

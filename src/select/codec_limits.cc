@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "select/codec_limits.h"
+
+#include <fmt/format.h>
+
+#include "codecs/codec.h"
+#include "schedule/quantise.h"
+
+namespace unisono {
+
+Result<Quantisation> quantisation_of(const Algorithm& algorithm, const Shape& shape,
+                                     const Codec* codec) {
+  if (codec == nullptr) return Quantisation();
+  const auto schedules = quantise(build_all(algorithm, shape), shape.contributors());
+  const Verification proof =
+      verify(schedules, {.servers = shape.servers, .relative_error = codec->relative_error});
+  if (!proof.ok()) return Status(StatusCode::kInternal, proof.explanation).in(algorithm.name);
+  return proof.quantisation;
+}
+
+Status check_codec(const Algorithm& algorithm, const Shape& shape, const Codec* codec,
+                   const CodecLimits& limits) {
+  if (codec == nullptr) return Status();
+  UNISONO_RETURN_IF_ERROR(supports(codec, limits.type, limits.op));
+  if (!limits.codec && !(limits.max_error > 0))
+    return unsupported(fmt::format("codec {} is lossy, and the call allows no error", codec->name));
+  const auto quantisation = quantisation_of(algorithm, shape, codec);
+  if (!quantisation.ok()) return quantisation.status();
+  const auto advised = static_cast<uint32_t>(codec->advised_quantisations);
+  if (advised > 0 && quantisation->most > advised)
+    return unsupported(
+        fmt::format("{} encodes a contribution {} times, codec {} advises at most {}",
+                    algorithm.name, quantisation->most, codec->name, advised));
+  const double error = quantisation->error / shape.contributors();
+  if (!limits.codec && error > limits.max_error)
+    return unsupported(fmt::format("codec {} adds an error of up to {:.2g}, the call allows {:.2g}",
+                                   codec->name, error, limits.max_error));
+  return Status();
+}
+
+}  // namespace unisono

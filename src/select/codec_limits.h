@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which codecs the runtime may combine with an algorithm that it picks, and what a codec does to a
+// sum.
+#pragma once
+
+#include <optional>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "codecs/codec.h"
+#include "schedule/algorithm.h"
+#include "schedule/verify.h"
+
+namespace unisono {
+
+// What a call says of codecs.
+struct CodecLimits {
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  // The most that the error may grow, where 1 is the largest sum that the largest |contribution|
+  // allows (avg: the largest |contribution|). 0: no codec.
+  double max_error = 0;
+  std::optional<const Codec*> codec = {};  // named for this call, null: none; whatever its error
+};
+
+// Of a codec in the algorithm's schedules; all zero for none. Costly with many ranks.
+Result<Quantisation> quantisation_of(const Algorithm& algorithm, const Shape& shape,
+                                     const Codec* codec);
+
+// Ok, or why the runtime must not pick the algorithm with this codec: the call does not allow its
+// error, it does not serve the type or op, or contributions would be encoded more often than it
+// advises.
+Status check_codec(const Algorithm& algorithm, const Shape& shape, const Codec* codec,
+                   const CodecLimits& limits);
+
+}  // namespace unisono
