@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -68,14 +69,30 @@ std::vector<Kind> kinds(size_t bytes) {
   };
 }
 
+// Memory that costs nothing until a message comes.
+class Zeroes {
+ public:
+  explicit Zeroes(size_t bytes)
+      : bytes_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~Zeroes() { munmap(data_, bytes_); }
+  Zeroes(const Zeroes&) = delete;
+  Zeroes& operator=(const Zeroes&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  const size_t bytes_;
+  void* const data_;
+};
+
 // All calls of a rank; the text of the first error, or none.
 std::string run_calls(Communicator& communicator, const Calls& calls) {
   for (const OneCall& call : calls) {
     const size_t bytes = call.count * size_of(call.type);
-    // Zeroes: the memory is the kernel's until a message comes.
-    const std::unique_ptr<void, void (*)(void*)> values(calloc(bytes + 1, 1), std::free);
-    const auto status = communicator.all_reduce({.input = values.get(),
-                                                 .output = values.get(),
+    const Zeroes values(bytes + 1);
+    const auto status = communicator.all_reduce({.input = values.data(),
+                                                 .output = values.data(),
                                                  .count = call.count,
                                                  .type = call.type,
                                                  .op = call.op,

@@ -53,21 +53,28 @@ std::string fate_of(Communicator& communicator) {
   return fmt::format("{}: {}", name_of(status.code()), status.message());
 }
 
-void try_end(End end, int victim, Phase phase, std::string_view expected) {
+void try_end(End end, int victim, Phase phase, std::string_view expected,
+             const char* transport = "host_memory") {
   SCOPED_TRACE(fmt::format("rank {}, end {}, phase {}", victim, static_cast<int>(end),
                            static_cast<int>(phase)));
+  SCOPED_TRACE(transport);
+  RankOptions options;
+  ASSERT_TRUE(options.settings.set("UNISONO_TRANSPORT", transport, "options").ok());
   SharedTexts texts(kRanks);
   const auto start = std::chrono::steady_clock::now();
-  run_processes(kRanks, [&](Communicator& communicator) {
-    const int rank = communicator.rank();
-    begin_phase(communicator, phase, texts);
-    if (rank == victim) {
-      end_it(communicator, end, phase);
-    } else {
-      texts.write(static_cast<size_t>(rank), fate_of(communicator));
-    }
-    return 0;
-  });
+  run_processes(
+      kRanks,
+      [&](Communicator& communicator) {
+        const int rank = communicator.rank();
+        begin_phase(communicator, phase, texts);
+        if (rank == victim) {
+          end_it(communicator, end, phase);
+        } else {
+          texts.write(static_cast<size_t>(rank), fate_of(communicator));
+        }
+        return 0;
+      },
+      options);
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));  // half the deadline
   std::string verdict;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -83,9 +90,12 @@ void try_end(End end, int victim, Phase phase, std::string_view expected) {
 }
 
 TEST(Processes, ADeathIsOneVerdictWhereverAndWheneverItComes) {
-  for (int victim = 0; victim < kRanks; ++victim)
-    for (const Phase phase : {Phase::kBeforeTheFirstCall, Phase::kInACall, Phase::kBetweenCalls})
-      try_end(End::kKilled, victim, phase, " died");
+  std::vector<const char*> transports = {"host_memory"};
+  if (UNISONO_HAS_UCX) transports.push_back("ucx");
+  for (const char* const transport : transports)
+    for (int victim = 0; victim < kRanks; ++victim)
+      for (const Phase phase : {Phase::kBeforeTheFirstCall, Phase::kInACall, Phase::kBetweenCalls})
+        try_end(End::kKilled, victim, phase, " died", transport);
 }
 
 TEST(Processes, LeavingWithAnErrorIsOneVerdict) {

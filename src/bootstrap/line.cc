@@ -67,7 +67,8 @@ bool Line::read_some(std::deque<Frame>& arrived) {
     char* const target = in_payload_ ? frame_.payload.data() : header_.data();
     const size_t whole = in_payload_ ? frame_.payload.size() : header_.size();
     const ssize_t count = recv(socket_.descriptor(), target + filled_, whole - filled_, 0);
-    if (count == 0) return end("the connection was closed");
+    // A reset is a close by a process that had not read all.
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return end("the connection was closed");
     if (count < 0) return is_for_later() ? false : end(std::strerror(errno));
     filled_ += static_cast<size_t>(count);
     if (filled_ == whole && take(arrived)) return true;

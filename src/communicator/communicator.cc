@@ -274,8 +274,9 @@ Status CommunicatorImpl::wait(Request* request) {
   if (owned == requests_.end())
     return invalid_argument("this request has ended or is another communicator's");
   // A call that has finished stays right whatever happened later.
+  const bool works = request->call_->finished() || executor_.check().ok();
   const Status status = request->call_->finished() ? Status()
-                        : executor_.check().ok()   ? finish(*request->call_, guard)
+                        : works                    ? finish(*request->call_, guard)
                                                    : executor_.failure();
   if (status.ok()) plans_.give_back(std::move(request->call_));
   std::erase_if(requests_, [&](const auto& r) { return r.get() == request; });
@@ -300,7 +301,8 @@ Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view m
   auto gathered = control_->all_gather(mine, Deadline::after(timeout_));
   if (gathered.ok() || gathered.status().code() == StatusCode::kInvalidArgument) return gathered;
   const std::unique_lock guard = lock();
-  return executor_.check();
+  if (!executor_.check().ok()) return executor_.failure();
+  return gathered;
 }
 
 Status check_servers(const CommunicatorOptions& options, int size) {

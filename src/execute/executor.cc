@@ -112,7 +112,10 @@ const Status& Executor::check() {
   if (abort_requested_.load(std::memory_order_relaxed)) {
     stop(Status(StatusCode::kAborted, "the communicator was aborted"));
   } else if (const uint32_t news = control_.news(); (news & Control::kVerdict) != 0) {
-    stop(control_.verdict());
+    // What the verdict is about may be a later call: those that have all they need still end well.
+    while (failure_.ok() && progress()) {
+    }
+    if (failure_.ok()) stop(control_.verdict());
   } else if (news != 0 && !idle()) {
     make_statement();
   } else if (checks_++ % kChecksPerLook == 0) {
@@ -158,13 +161,12 @@ Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
     } else {
       if (!deadline) deadline = Deadline::after(timeout);
       sleep(kLongestNap);
-      if (!check().ok()) return failure_;
-      if (deadline->passed()) {
+      if (check().ok() && deadline->passed()) {
         fail(Status(StatusCode::kTimeout, fmt::format("{}: nothing in {}", call.describe_wait(),
                                                       format_duration(timeout))));
       }
     }
-    if (!failure_.ok()) return failure_;
+    if (!failure_.ok()) return call.finished() ? Status() : failure_;
   }
   return Status();
 }
