@@ -2,8 +2,9 @@
 // Direct forms of one_shot: everybody writes its vector where all can read it, and each adds all of them.
 //
 //   line   up to 56 bytes: the payload rides in the line of the word that announces it
-//   lines  up to about 1000 bytes: several such lines, each announced by its own word
-//   slot   longer: the vector in a slot, announced by one word
+//   lines  up to four such lines, each announced by its own word
+//   slot   longer, where one more line for the word costs less than words in all: the vector in a slot
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -16,22 +17,22 @@ namespace {
 using Line = DirectBlock::Line;
 
 constexpr int kMostRanks = 64;
-constexpr int kMostRanksInLines = 16;
 constexpr size_t kLinesBytes = DirectBlock::kLines * Line::kPayload;
 
-// Everybody's operands in rank order, mine from my own input.
+// `count` elements from `offset` on; everybody's operands in rank order, mine from my own input.
 template <typename OperandOf>
-void fold(DirectCall& call, OperandOf operand_of) {
+void fold(const DirectCall& call, size_t offset, size_t count, OperandOf operand_of) {
   std::array<const void*, kMostRanks> operands;
   for (int rank = 0; rank < call.size(); ++rank)
-    operands[static_cast<size_t>(rank)] = rank == call.rank ? call.input : operand_of(rank);
-  call.finish(call.output, operands.data(), static_cast<size_t>(call.size()), call.count, call.divisor);
+    operands[static_cast<size_t>(rank)] = rank == call.rank ? call.input + offset : operand_of(rank);
+  call.finish(call.output + offset, operands.data(), static_cast<size_t>(call.size()), count, call.divisor);
 }
 
-// Only the last one to enter wakes the others: before that they could not go on.
-bool wait(DirectCall& call) {
-  call.ring = false;
-  return false;
+// Those who sleep could go on only once the last one had entered, and that one does not wait: so peers are
+// woken at the end, when my words have long left, and never while I wait.
+bool end(DirectCall& call) {
+  call.ring = true;
+  return true;
 }
 
 bool serves_line(const DirectShape& shape) {
@@ -44,46 +45,36 @@ bool advance_line(DirectCall& call) {
     std::memcpy(mine.payload, call.input, call.bytes());
     publish(mine.word, call.entry_word());
     call.phase = 1;
-    call.ring = true;
   }
-  if (!all_entered(call)) return wait(call);
-  fold(call, [&](int rank) {
+  if (!all_entered(call)) return false;
+  fold(call, 0, call.count, [&](int rank) {
     return call.blocks[static_cast<size_t>(rank)]->lines[call.sequence & 1][0].payload;
   });
-  return true;
+  return end(call);
 }
 
 bool serves_lines(const DirectShape& shape) {
-  return shape.bytes <= kLinesBytes && shape.ranks <= kMostRanksInLines;
+  return shape.bytes <= kLinesBytes && shape.ranks <= kMostRanks;
 }
 
 bool advance_lines(DirectCall& call) {
-  const size_t bytes = call.bytes(), last = (bytes - 1) / Line::kPayload;
-  const auto part = [&](size_t line) {
-    return line < last ? Line::kPayload : bytes - last * Line::kPayload;
-  };
+  const size_t bytes = call.bytes(), lines = (bytes + Line::kPayload - 1) / Line::kPayload;
+  const auto part = [&](size_t line) { return std::min(Line::kPayload, bytes - line * Line::kPayload); };
   if (call.phase == 0) {
     Line* const mine = call.blocks[static_cast<size_t>(call.rank)]->lines[call.sequence & 1];
-    for (size_t line = 0; line <= last; ++line) {
+    for (size_t line = 0; line < lines; ++line) {
       std::memcpy(mine[line].payload, call.input + line * Line::kPayload, part(line));
       publish(mine[line].word, call.entry_word());
     }
     call.phase = 1;
-    call.ring = true;
   }
-  for (; call.peer < call.size(); ++call.peer, call.turn = 0)
-    for (; call.peer != call.rank && call.turn <= last; ++call.turn)
-      if (!has_entered(call, call.peer, call.turn)) return wait(call);
-  // Kernels want whole vectors.
-  std::array<std::array<std::byte, kLinesBytes>, kMostRanksInLines> vectors;
-  fold(call, [&](int rank) {
-    std::byte* const vector = vectors[static_cast<size_t>(rank)].data();
-    const Line* const theirs = call.blocks[static_cast<size_t>(rank)]->lines[call.sequence & 1];
-    for (size_t line = 0; line <= last; ++line)
-      std::memcpy(vector + line * Line::kPayload, theirs[line].payload, part(line));
-    return vector;
-  });
-  return true;
+  for (; call.turn < lines; ++call.turn, call.peer = 0) {
+    if (!all_entered(call, call.turn)) return false;
+    fold(call, call.turn * Line::kPayload, part(call.turn) / call.element_size, [&](int rank) {
+      return call.blocks[static_cast<size_t>(rank)]->lines[call.sequence & 1][call.turn].payload;
+    });
+  }
+  return end(call);
 }
 
 bool serves_slot(const DirectShape& shape) {
@@ -96,11 +87,11 @@ bool advance_slot(DirectCall& call) {
     std::memcpy(mine.slots[call.sequence & 1], call.input, call.bytes());
     publish(mine.lines[call.sequence & 1][0].word, call.entry_word());
     call.phase = 1;
-    call.ring = true;
   }
-  if (!all_entered(call)) return wait(call);
-  fold(call, [&](int rank) { return call.blocks[static_cast<size_t>(rank)]->slots[call.sequence & 1]; });
-  return true;
+  if (!all_entered(call)) return false;
+  fold(call, 0, call.count,
+       [&](int rank) { return call.blocks[static_cast<size_t>(rank)]->slots[call.sequence & 1]; });
+  return end(call);
 }
 
 constexpr DirectForm kLine = {"line", "payload in the line of its flag", serves_line, no_turns, advance_line};

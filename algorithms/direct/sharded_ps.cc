@@ -5,7 +5,7 @@
 //            reduce my part from everyone's `given`         │ reduced = t + 1   (into my output and `result`)
 //            copy the others' parts from their `result`     │
 //
-// Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited
+// What a rank reduces goes to its output and to `result` in one pass. Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited
 // for. Staging of turn t may be used again in turn t + kTurns: whoever reduces turn t has seen all peers
 // copy turn t in, so they have ended the copying out of turn t−3.
 #include <algorithm>
@@ -14,23 +14,25 @@
 
 #include "algorithms/direct/forms.h"
 #include "direct/block.h"
+#include "kernels/move.h"
 #include "schedule/schedule.h"
 
 namespace unisono {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kShortestPart = size_t{8} << 10;  // bytes of one rank's part of a turn
-constexpr size_t kLongestPart = size_t{64} << 10;
+constexpr size_t kShortestPart = size_t{32} << 10;  // bytes of one rank's part of a turn
+constexpr size_t kPiece = 4096;  // bytes that are reduced, and then copied while they are in the first cache
 
 static_assert(DirectBlock::kTurns >= 4);
 
-// Bytes of a turn: whole lines, which every element size divides, for each rank; four turns or more where
-// parts stay long enough, and never more than the staging of a turn holds.
+// Bytes of a turn: whole lines, which every element size divides, for each rank; several turns where parts stay
+// long enough, and never more than the staging of a turn holds. Long parts are quicker, although they do not stay
+// in the first cache: a line that the peer has just read is slow to write again.
 size_t turn_bytes(size_t bytes, size_t ranks) {
   const auto lines = [](size_t part) { return part / kDirectLine * kDirectLine; };
-  const size_t longest = lines(std::min(kLongestPart, DirectBlock::kTurnBytes / ranks));
-  const size_t part = lines(bytes / (4 * ranks) + kDirectLine - 1);
+  const size_t longest = lines(DirectBlock::kTurnBytes / ranks);
+  const size_t part = lines(bytes / (2 * ranks) + kDirectLine - 1);
   return std::clamp(part, std::min(kShortestPart, longest), longest) * ranks;
 }
 
@@ -74,21 +76,38 @@ void copy_in(const DirectCall& call, const Turn& turn) {
   }
 }
 
+// A large output that is not also the input goes past the cache.
+bool streams(const DirectCall& call) {
+  return call.input != call.output && should_stream(call.bytes());
+}
+
+void give_out(const DirectCall& call, std::byte* output, const std::byte* result, size_t bytes) {
+  if (streams(call))
+    stream(output, result, bytes);
+  else
+    std::memcpy(output, result, bytes);
+}
+
 void reduce(const DirectCall& call, const Turn& turn) {
-  std::array<const void*, kMostRanks> operands;
+  std::array<const void*, kMostRanks> room;
+  const std::span operands(room.data(), call.blocks.size());
   for (int rank = 0; rank < call.size(); ++rank)
     operands[static_cast<size_t>(rank)] =
         rank == call.rank ? turn.input(rank) : turn.given(rank, call.rank);
-  std::byte* const result = turn.result(call.rank);
-  call.finish(result, operands.data(), static_cast<size_t>(call.size()), turn.part(call.rank).count(),
-              call.divisor);
-  std::memcpy(turn.output(call.rank), result, turn.bytes(call.rank));
+  std::byte *const result = turn.result(call.rank), *const output = turn.output(call.rank);
+  const size_t bytes = turn.bytes(call.rank);
+  for (size_t begin = 0; begin < bytes; begin += kPiece) {
+    const size_t piece = std::min(kPiece, bytes - begin);
+    call.finish(result + begin, operands.data(), operands.size(), piece / call.element_size, call.divisor);
+    for (const void*& operand : operands) operand = static_cast<const std::byte*>(operand) + piece;
+    give_out(call, output + begin, result + begin, piece);
+  }
 }
 
 void copy_out(const DirectCall& call, const Turn& turn) {
   for (int distance = 1; distance < call.size(); ++distance) {
     const int owner = (call.rank + distance) % call.size();
-    std::memcpy(turn.output(owner), turn.result(owner), turn.bytes(owner));
+    give_out(call, turn.output(owner), turn.result(owner), turn.bytes(owner));
   }
 }
 
@@ -131,6 +150,7 @@ bool advance(DirectCall& call) {
       copy_out(call, Turn(call, i - 2));
     }
   }
+  if (streams(call)) end_streams();
   return true;
 }
 

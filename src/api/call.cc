@@ -55,12 +55,13 @@ Result<AllReduceCall> read_call(unisono_comm& comm, const Arguments& given) {
   if (!is_value(given.op, kReduceOps.size())) [[unlikely]]
     return invalid_argument(fmt::format("op is {}: expected 0 to {} (UNISONO_SUM, …)", given.op,
                                         kReduceOps.size() - 1));
-  AllReduceCall call{.input = given.input,
-                     .output = given.output,
-                     .count = given.count,
-                     .type = static_cast<DataType>(given.type),
-                     .op = static_cast<ReduceOp>(given.op)};
-  if (given.options == nullptr) return call;
+  Result<AllReduceCall> result(AllReduceCall{.input = given.input,
+                                             .output = given.output,
+                                             .count = given.count,
+                                             .type = static_cast<DataType>(given.type),
+                                             .op = static_cast<ReduceOp>(given.op)});
+  if (given.options == nullptr) return result;
+  AllReduceCall& call = *result;
   const auto options =
       read_struct("unisono_call_options_t", given.options, kFirstCallOptions);
   if (!options.ok()) return options.status();
@@ -73,11 +74,11 @@ Result<AllReduceCall> read_call(unisono_comm& comm, const Arguments& given) {
     if (!codec.ok()) return codec.status();
     call.codec = *codec;
   }
-  if (options->choice == nullptr) return call;
+  if (options->choice == nullptr) return result;
   auto choice = comm.choices.find(options->choice);
   if (!choice.ok()) return choice.status();
   call.choice = choice.take();
-  return call;
+  return result;
 }
 
 Result<AllReduceCall> read_noted_call(unisono_comm& comm, const Arguments& given) {

@@ -23,12 +23,11 @@ namespace unisono {
 // A started call and its end. Owned by the communicator until it has been told.
 class Request {
  public:
-  Request(std::unique_ptr<Call> call, Feedback* feedback)
-      : call_(std::move(call)), feedback_(feedback) {}
+  Request(Call* call, Feedback* feedback) : call_(call), feedback_(feedback) {}
   ~Request() {
     if (feedback_ != nullptr) feedback_->end(call_ == nullptr);
   }
-  std::unique_ptr<Call> call_;  // given back once it has finished without failure
+  Call* call_;  // null: given back once it has finished without failure
   Feedback* const feedback_;
 };
 
@@ -63,7 +62,7 @@ class CommunicatorImpl final : public Communicator {
   Result<Rules::Match> choose(const AllReduceCall& call) const;
   Result<Rules::Match> choose_algorithm(const AllReduceCall& call) const;
   Result<std::shared_ptr<const Plan>> build_plan(const AllReduceCall& call) const;
-  Result<std::unique_ptr<Call>> begin(const AllReduceCall& call);
+  Result<Call*> begin(const AllReduceCall& call);
   Status finish(Call& call, std::unique_lock<std::mutex>& lock);
   void run_thread();
 
@@ -205,23 +204,21 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
   return std::make_shared<const Plan>(make_plan(request));
 }
 
-Result<std::unique_ptr<Call>> CommunicatorImpl::begin(const AllReduceCall& call) {
+Result<Call*> CommunicatorImpl::begin(const AllReduceCall& call) {
   if (const Status& failure = executor_.check(); !failure.ok()) return failure;
   UNISONO_RETURN_IF_ERROR(check_buffers(call));
   if (call.feedback != nullptr)
     UNISONO_RETURN_IF_ERROR(call.feedback->check(*this, call.count, call.op));
-  std::shared_ptr<const Plan> plan = plans_.find(call);
-  if (plan == nullptr) {
+  Call* running = plans_.take(call);
+  if (running == nullptr) {
     auto built = build_plan(call);
     if (!built.ok()) return built.status();
-    plan = built.take();
-    plans_.insert(call, plan);
+    running = plans_.insert(call, built.take());
   }
-  std::unique_ptr<Call> running = plans_.take_call(plan);
-  const bool feeds_back = call.feedback != nullptr && plan->codec != nullptr;
-  running->set_residuals(
-      feeds_back ? call.feedback->begin(*this, {plan->signature, rank_, size_, plan->divisor})
-                 : Residuals{});
+  if (const Plan& plan = running->plan(); plan.codec != nullptr)
+    running->set_residuals(call.feedback == nullptr
+                               ? Residuals{}
+                               : call.feedback->begin(*this, {plan.signature, rank_, size_, plan.divisor}));
   executor_.start(*running, sequence_++, call.input, call.output);
   if (thread_.joinable()) work_.notify_one();
   return running;
@@ -242,9 +239,9 @@ Status CommunicatorImpl::all_reduce(const AllReduceCall& call) {
   std::unique_lock guard = lock();
   auto running = begin(call);
   if (!running.ok()) return running.status();
-  const Status status = finish(**running, guard);
+  const Status status = (*running)->finished() ? Status() : finish(**running, guard);
   if (call.feedback != nullptr) call.feedback->end(status.ok());
-  if (status.ok()) plans_.give_back(running.take());
+  if (status.ok()) plans_.give_back(**running);
   return status;
 }
 
@@ -252,7 +249,7 @@ Result<Request*> CommunicatorImpl::start(const AllReduceCall& call) {
   const std::unique_lock guard = lock();
   auto running = begin(call);
   if (!running.ok()) return running.status();
-  requests_.push_back(std::make_unique<Request>(running.take(), call.feedback));
+  requests_.push_back(std::make_unique<Request>(*running, call.feedback));
   return requests_.back().get();
 }
 
@@ -278,7 +275,7 @@ Status CommunicatorImpl::wait(Request* request) {
   const Status status = request->call_->finished() ? Status()
                         : works                    ? finish(*request->call_, guard)
                                                    : executor_.failure();
-  if (status.ok()) plans_.give_back(std::move(request->call_));
+  if (status.ok()) plans_.give_back(*std::exchange(request->call_, nullptr));
   std::erase_if(requests_, [&](const auto& r) { return r.get() == request; });
   return status;
 }

@@ -5,42 +5,47 @@
 
 namespace unisono {
 
-std::shared_ptr<const Plan> PlanCache::find(const AllReduceCall& call) {
-  for (Entry& entry : entries_) {
-    if (entry.count != call.count || entry.type != call.type || entry.op != call.op ||
-        entry.layout != call.layout || entry.choice != call.choice ||
-        entry.codec != call.codec || entry.max_error != call.max_error)
-      continue;
-    entry.last_use = ++uses_;
-    return entry.plan;
+bool PlanCache::Entry::matches(const AllReduceCall& call) const {
+  return count == call.count && type == call.type && op == call.op && layout == call.layout &&
+         codec == call.codec && max_error == call.max_error && choice == call.choice;
+}
+
+// A training step makes its calls in the same order every time: the entry is the last one found, or the next.
+Call* PlanCache::take(const AllReduceCall& call) {
+  for (size_t looked = 0; looked < entries_.size(); ++looked, ++last_) {
+    if (last_ >= entries_.size()) last_ = 0;
+    if (entries_[last_].matches(call)) return take(entries_[last_]);
   }
   return nullptr;
 }
 
-void PlanCache::insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan) {
-  if (entries_.size() == kMostPlans)
-    entries_.erase(std::ranges::min_element(entries_, {}, &Entry::last_use));
-  entries_.push_back({call.count, call.type, call.op, call.choice, call.layout, call.codec,
-                      call.max_error, std::move(plan), {}, ++uses_});
+Call* PlanCache::insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan) {
+  if (entries_.size() >= kMostPlans) make_room();
+  entries_.push_back({call.count, call.type, call.op, call.choice, call.layout, call.codec, call.max_error,
+                      std::move(plan), {}, 0});
+  return take(entries_.back());
 }
 
-PlanCache::Entry* PlanCache::entry_of(const Plan& plan) {
-  const auto found =
-      std::ranges::find(entries_, &plan, [](const Entry& e) { return e.plan.get(); });
-  return found == entries_.end() ? nullptr : &*found;
+Call* PlanCache::take(Entry& entry) {
+  entry.last_use = ++uses_;
+  for (const auto& call : entry.calls) {
+    if (call->taken) continue;
+    call->taken = true;
+    return call.get();
+  }
+  entry.calls.push_back(std::make_unique<Call>(entry.plan, channels_, blocks_));
+  entry.calls.back()->taken = true;
+  return entry.calls.back().get();
 }
 
-std::unique_ptr<Call> PlanCache::take_call(const std::shared_ptr<const Plan>& plan) {
-  Entry* entry = entry_of(*plan);
-  if (entry == nullptr || entry->idle.empty()) return std::make_unique<Call>(plan, channels_, blocks_);
-  std::unique_ptr<Call> call = std::move(entry->idle.back());
-  entry->idle.pop_back();
-  return call;
-}
-
-void PlanCache::give_back(std::unique_ptr<Call> call) {
-  // A plan that has left the cache takes its calls with it.
-  if (Entry* entry = entry_of(call->plan())) entry->idle.push_back(std::move(call));
+// A plan whose calls somebody has stays.
+void PlanCache::make_room() {
+  const auto use = [](const Entry& entry) {
+    const bool taken = std::ranges::any_of(entry.calls, [](const auto& call) { return call->taken; });
+    return taken ? UINT64_MAX : entry.last_use;
+  };
+  const auto oldest = std::ranges::min_element(entries_, {}, use);
+  if (use(*oldest) != UINT64_MAX) entries_.erase(oldest);
 }
 
 }  // namespace unisono

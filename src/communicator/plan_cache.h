@@ -25,14 +25,13 @@ class PlanCache {
   PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)
       : channels_(channels), blocks_(blocks) {}
 
-  // Null when there is none for a call of this count, type, op, choice, layout, codec and max_error.
-  std::shared_ptr<const Plan> find(const AllReduceCall& call);
-  void insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan);
-
-  // A call that is not running, made or used again.
-  std::unique_ptr<Call> take_call(const std::shared_ptr<const Plan>& plan);
-  // Gives back a call that has finished without failure.
-  void give_back(std::unique_ptr<Call> call);
+  // A call that nobody has, made or used again; null where no plan is for this count, type, op, choice, layout,
+  // codec and max_error. It stays the cache's, and is the taker's until it is given back: after it has finished
+  // without failure.
+  Call* take(const AllReduceCall& call);
+  // The same, where there is none, by this plan.
+  Call* insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan);
+  static void give_back(Call& call) { call.taken = false; }
 
  private:
   struct Entry {
@@ -44,14 +43,17 @@ class PlanCache {
     std::optional<const Codec*> codec;
     double max_error;
     std::shared_ptr<const Plan> plan;
-    std::vector<std::unique_ptr<Call>> idle;
+    std::vector<std::unique_ptr<Call>> calls;
     uint64_t last_use;
+    bool matches(const AllReduceCall& call) const;
   };
-  Entry* entry_of(const Plan& plan);
+  Call* take(Entry& entry);
+  void make_room();
 
   const std::span<Channel* const> channels_;
   const std::span<DirectBlock* const> blocks_;
   std::vector<Entry> entries_;
+  size_t last_ = 0;  // where the search begins: at the entry that was found last
   uint64_t uses_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DirectBlock: what a rank offers its peers for direct forms, and the two waits that all forms are made of.
 //
-// Memory order. A word is stored after the data that it announces, and loaded before that data is read. Both are
-// sequentially consistent, for a peer that sleeps has stored "asleep" and then loaded the word, while its
-// publisher stores the word and then loads "asleep": one of them sees the other, so no wake-up is lost.
+// Memory order. A word is stored (release) after the data that it announces, and loaded (acquire) before that data
+// is read. Nothing waits for the store to reach the peers: the lines that a rank writes and those that it reads
+// travel at the same time. Whether a peer sleeps is asked later, behind a fence: see DirectCall::ring.
 // Payload in a word's own line costs its reader one transfer of a line in all.
 #pragma once
 
@@ -27,7 +27,7 @@ struct alignas(kDirectLine) DirectBlock {
   struct alignas(kDirectLine) Counter {
     std::atomic<uint64_t> value;
   };
-  static constexpr size_t kLines = 18;                 // a little more than 1000 bytes of payload
+  static constexpr size_t kLines = 4;
   static constexpr size_t kSlotBytes = size_t{64} << 10;
   static constexpr size_t kTurns = 4;                  // turns of a pipelined form that its staging holds
   static constexpr size_t kTurnBytes = size_t{256} << 10;
@@ -45,22 +45,22 @@ struct alignas(kDirectLine) DirectBlock {
 
 // Announces that I have entered the call, with all that stands in the slots before it.
 inline void publish(std::atomic<uint64_t>& word, uint64_t value) {
-  word.store(value, std::memory_order_seq_cst);
+  word.store(value, std::memory_order_release);
 }
 
 // Whether `peer` has entered this call. A peer that has entered another one instead is a mismatch.
 inline bool has_entered(DirectCall& call, int peer, size_t line = 0) {
   const uint64_t word =
-      call.blocks[static_cast<size_t>(peer)]->lines[call.sequence & 1][line].word.load(std::memory_order_seq_cst);
+      call.blocks[static_cast<size_t>(peer)]->lines[call.sequence & 1][line].word.load(std::memory_order_acquire);
   if (word == call.entry_word()) return true;
   if (static_cast<uint32_t>(word >> 32) == call.sequence) call.mismatched = peer;
   return false;
 }
 
 // Whether every peer has; looks on where it stopped before, at `call.peer`. Start a wait with peer = 0.
-inline bool all_entered(DirectCall& call) {
+inline bool all_entered(DirectCall& call, size_t line = 0) {
   for (; call.peer < call.size(); ++call.peer)
-    if (call.peer != call.rank && !has_entered(call, call.peer)) return false;
+    if (call.peer != call.rank && !has_entered(call, call.peer, line)) return false;
   return true;
 }
 
@@ -69,7 +69,7 @@ inline bool all_reached(DirectCall& call, DirectBlock::Counter DirectBlock::* co
   for (; call.peer < call.size(); ++call.peer) {
     if (call.peer == call.rank) continue;
     const DirectBlock& block = *call.blocks[static_cast<size_t>(call.peer)];
-    if ((block.*counter).value.load(std::memory_order_seq_cst) < value) return false;
+    if ((block.*counter).value.load(std::memory_order_acquire) < value) return false;
   }
   return true;
 }

@@ -45,6 +45,8 @@ class Call {
   // Whether peers may sleep for what the last advance() of a direct form has published; asks once.
   bool take_ring() { return std::exchange(direct_.ring, false); }
 
+  bool taken = false;  // by whoever runs it: PlanCache
+
   const Plan& plan() const { return *plan_; }
   uint32_t sequence() const { return sequence_; }
   // "call 7, all_reduce of 4096 bytes by ring: step 3 waits for 512 bytes from rank 2"

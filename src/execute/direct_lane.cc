@@ -14,22 +14,24 @@ void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* o
   call.begin_direct(sequence, input, output, next_sequence_++, next_turn_);
   if (next_sequence_ == 0) next_sequence_ = 2;  // 0 is "never", and parity must alternate
   next_turn_ += call.plan().turns;
+  if (queue_.empty() && run(call)) return;
   queue_.push_back(&call);
-  if (queue_.front() == &call) advance();
 }
 
 bool DirectLane::advance() {
   bool ended = false;
-  while (!queue_.empty()) {
-    Call& call = *queue_.front();
-    call.advance();
-    if (call.take_ring()) transport_->wake_peers();
-    if (call.failed()) return true;
-    if (!call.finished()) return ended;
+  while (!queue_.empty() && run(*queue_.front())) {
     queue_.pop_front();
     ended = true;
   }
-  return ended;
+  return ended || (!queue_.empty() && queue_.front()->failed());
+}
+
+// Whether the call has ended; not if it has failed.
+bool DirectLane::run(Call& call) {
+  call.advance();
+  if (call.take_ring()) transport_->wake_peers();
+  return call.finished();
 }
 
 }  // namespace unisono

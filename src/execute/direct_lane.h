@@ -33,6 +33,8 @@ class DirectLane {
   void clear() { queue_.clear(); }
 
  private:
+  bool run(Call& call);
+
   Transport* const transport_;
   std::vector<DirectBlock*> blocks_;  // by rank
   uint32_t next_sequence_ = 1;

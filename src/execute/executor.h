@@ -22,6 +22,7 @@ namespace unisono {
 
 // How a waiter passes the time, in this order; then it sleeps in the kernel.
 struct WaitPolicy {
+  int looks = 0;   // at direct calls only, with nothing between them
   int spins = 0;   // polls with a CPU pause between them
   int yields = 0;  // polls with sched_yield between them
 };
@@ -62,9 +63,14 @@ class Executor {
   void request_abort();
   // ok, or the failure; makes a requested abort and the verdict of the ranks come true. Called from time to time by
   // whoever waits, it also tells the other ranks of a wait that runs long.
-  const Status& check();
+  const Status& check() {
+    // A look that finds nothing, with no call waiting, is all that a call pays.
+    if (failure_.ok() && idle() && !abort_requested_.load(std::memory_order_relaxed) && control_.news() == 0) return failure_;
+    return look_around();
+  }
 
  private:
+  const Status& look_around();
   bool advance_lane();
   std::string statement(bool left = false) const;
   void tell_of_long_wait();

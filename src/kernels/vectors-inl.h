@@ -153,10 +153,21 @@ struct Float16 {
 #endif
 };
 
+// Whether one instruction moves some elements of a register and touches nothing behind them.
+template <class Format>
+constexpr bool kMasks = false;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+template <class T>
+constexpr bool kMasks<Plain<T>> = sizeof(T) >= 4;
+#endif
+
 // The first `count` elements of a register, 0 < count < lanes; nothing behind them is touched.
 // Elements not loaded are 0.
 template <class Format>
 HWY_INLINE typename Format::V load_some(const uint8_t* from, size_t count) {
+  const typename Format::D d;
+  if constexpr (kMasks<Format>)
+    return hn::MaskedLoad(hn::FirstN(d, count), d, reinterpret_cast<const hn::TFromD<decltype(d)>*>(from));
   alignas(64) uint8_t buffer[hn::MaxLanes(typename Format::D()) * Format::kBytes] = {};
   std::memcpy(buffer, from, count * Format::kBytes);
   return Format::load(buffer);
@@ -164,6 +175,9 @@ HWY_INLINE typename Format::V load_some(const uint8_t* from, size_t count) {
 
 template <class Format>
 HWY_INLINE void store_some(typename Format::V vector, uint8_t* to, size_t count) {
+  const typename Format::D d;
+  if constexpr (kMasks<Format>)
+    return hn::BlendedStore(vector, hn::FirstN(d, count), d, reinterpret_cast<hn::TFromD<decltype(d)>*>(to));
   alignas(64) uint8_t buffer[hn::MaxLanes(typename Format::D()) * Format::kBytes];
   Format::store(vector, buffer);
   std::memcpy(to, buffer, count * Format::kBytes);

@@ -23,8 +23,9 @@ inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value,
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0);
 }
 
-// After a store (sequentially consistent) that the owner of `asleep` may wait for. A system call
-// only when it sleeps, and only by the first who finds it asleep.
+// After a store that the owner of `asleep` may wait for: sequentially consistent, or with a fence in
+// between. The owner stores "asleep" and then looks for news behind a fence too: one of the two sees the other.
+// A system call only when it sleeps, and only by the first who finds it asleep.
 inline void ring(std::atomic<uint32_t>& asleep) {
   if (asleep.load(std::memory_order_seq_cst) == 0) return;
   if (asleep.exchange(0, std::memory_order_seq_cst) == 0) return;

@@ -65,6 +65,7 @@ class HostMemory final : public Transport {
 
   std::span<std::byte* const> mapped_blocks() const override { return mapped_; }
   void wake_peers() override {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     for (std::atomic<uint32_t>* const asleep : doorbells_) ring(*asleep);
   }
   void sleep(nanoseconds longest, const Ready& ready) override;
@@ -174,6 +175,7 @@ void HostMemory::sleep(nanoseconds longest, const Ready& ready) {
   }
   std::atomic<uint32_t>& asleep = region_->header().asleep;
   asleep.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!has_news() && !(ready && ready())) {
     futex_wait(asleep, 1, std::min(longest, kLongestSleep));
     if (asleep.load(std::memory_order_relaxed) == 1) sleeps_until_look_ = 0;  // nobody rang
