@@ -32,14 +32,14 @@ double time_us(Work work) {
 }  // namespace
 
 CodecCost measure_codec(const Codec& codec, const float* values, size_t count,
-                        const Algorithm& algorithm, const Shape& shape, uint64_t plain_bytes,
-                        uint64_t wire_bytes) {
+                        const Algorithm& algorithm, const Shape& shape, CodecLinks links,
+                        uint64_t plain_bytes, uint64_t wire_bytes) {
   CodecCost cost;
   std::vector<std::byte> wire(codec.wire_size(count));
   std::vector<float> decoded(count);
   cost.encode_us = time_us([&] { codec.encode(values, nullptr, count, wire.data()); });
   cost.decode_us = time_us([&] { codec.decode(wire.data(), count, 0, count, decoded.data()); });
-  const Schedule schedule = build_quantised(algorithm, shape);
+  const Schedule schedule = build_quantised(algorithm, shape, on_links(links, shape));
   double work_us = 0;
   for (const Step& step : schedule.steps) {
     const double part = double(step.chunks.count) / schedule.chunks;

@@ -108,7 +108,9 @@ typedef struct unisono_feedback* unisono_feedback_t;
 // How one call is run; the same on all ranks but for which feedback it is. Read during the call only.
 typedef struct unisono_call_options {
   size_t size;  // sizeof(unisono_call_options_t)
-  // What must run the call, e.g. "ring depth=4"; NULL or "": settings and rules decide. Parsed at its
+  // What must run the call, e.g. "ring depth=4"; NULL or "": settings and rules decide.
+  // "links=between_hosts" in it keeps a codec to links between hosts; where all ranks share one, none
+  // runs, and a result is encoded on every link, so that all ranks get the same bits. Parsed at its
   // first use, and remembered by the communicator.
   const char* choice;
   // The payload's wire format: "none", "fp16", "bf16", "int8" or "onebit", for UNISONO_FLOAT32. Used as

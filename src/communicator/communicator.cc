@@ -168,7 +168,7 @@ Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
 Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& call) const {
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
-  const auto hosts = static_cast<uint64_t>(*std::ranges::max_element(hosts_)) + 1;
+  const auto hosts = static_cast<uint64_t>(shape().hosts());
   auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
                              shape(), {call.type, call.op, call.max_error, call.codec});
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
@@ -178,6 +178,7 @@ Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& cal
 Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduceCall& call) const {
   auto match = choose(call);
   if (!match.ok()) return match.status();
+  match->choice = on_hosts(match->choice, shape());
   const Algorithm* algorithm = find_algorithm(match->choice.algorithm);
   if (algorithm == nullptr)
     return unsupported(fmt::format("unknown algorithm '{}'", match->choice.algorithm));
@@ -202,6 +203,9 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
     request.choice.depth = static_cast<int>(settings_.integer(Setting::kDepth));
   UNISONO_RETURN_IF_ERROR(algorithm->supports(request.shape)
                               .in(fmt::format("{} ({})", match->choice.algorithm, match->rule)));
+  if (match->choice.links != CodecLinks::kAll)
+    UNISONO_RETURN_IF_ERROR(
+        quantisation_of(*algorithm, request.shape, *codec, match->choice.links).status());
   return std::make_shared<const Plan>(make_plan(request));
 }
 

@@ -11,8 +11,13 @@
 namespace unisono {
 namespace {
 
+// A codec trades work for bytes: it pays where links are slow, as between hosts, and never in the
+// memory of one host (src/codecs/README.md has the rates). fp16 is not among these: beyond 65520 no
+// bound of its error holds, and nobody knows the values here.
 constexpr std::string_view kDefaultRules =
     "bytes<=64K: one_shot;"
+    "hosts>1: sharded_ps codec=onebit links=between_hosts;"
+    "hosts>1: sharded_ps codec=int8 links=between_hosts;"
     "*: sharded_ps;"
     "*: naive_ps";
 
@@ -110,7 +115,8 @@ Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape,
     candidate.parameters = rule.choice.parameters;
     reason = rule.algorithm->supports(candidate);
     if (reason.ok())
-      reason = check_codec(*rule.algorithm, candidate, limits.codec.value_or(rule.codec), limits);
+      reason = check_codec(*rule.algorithm, candidate, limits.codec.value_or(rule.codec),
+                           rule.choice.links, limits);
     if (!reason.ok()) continue;
     Match match{rule.choice, rule.text};
     if (limits.codec) match.choice.codec = name_of(*limits.codec);
