@@ -74,9 +74,9 @@ std::vector<Vector> run(const Algorithm& algorithm, const Codec& codec, const Ho
       mine.channels.push_back(peer == rank ? nullptr : &mine.transport->channel(peer));
     mine.input = input_of(rank);
     mine.output.resize(kCount);
-    mine.call = std::make_unique<Call>(
-        plan_of(algorithm, &codec, shape_of(algorithm, hosts, rank), links), mine.channels,
-        std::span<DirectBlock* const>());
+    mine.call =
+        std::make_unique<Call>(plan_of(algorithm, &codec, shape_of(algorithm, hosts, rank), links),
+                               mine.channels, std::span<DirectBlock* const>());
     mine.call->begin(0, mine.input.data(), mine.output.data());
   }
   const auto finished = [](const Rank& rank) { return rank.call->finished(); };
@@ -106,7 +106,8 @@ class Links : public ::testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(Links, BetweenHostsGivesTheDefinedBitsOnAllRanks) {
   const Algorithm& algorithm = *GetParam();
-  for (const Hosts& hosts : {Hosts{0, 1}, Hosts{0, 0, 1, 1}, Hosts{0, 1, 0, 1}, Hosts{0, 0, 0, 1, 2}}) {
+  for (const Hosts& hosts :
+       {Hosts{0, 1}, Hosts{0, 0, 1, 1}, Hosts{0, 1, 0, 1}, Hosts{0, 0, 0, 1, 2}}) {
     const Shape shape = shape_of(algorithm, hosts);
     for (const Codec* codec : codec_table()) {
       SCOPED_TRACE(::testing::Message() << codec->name << ", " << hosts.size() << " ranks");
@@ -179,6 +180,25 @@ TEST(LinksOfAChoice, AnAlgorithmWhoseRanksWouldDifferIsRefused) {
   EXPECT_EQ(result.status().code(), StatusCode::kUnsupported);
   EXPECT_THAT(std::string(result.status().message()),
               HasSubstr("recursive_doubling with a codec on some links only"));
+}
+
+TEST(LinksOfAChoice, WhatWasFoundIsRemembered) {
+  Quantisations known;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const Algorithm* algorithm : algorithms()) {
+      for (const Codec* codec : codec_table()) {
+        for (const CodecLinks links : {CodecLinks::kAll, CodecLinks::kBetweenHosts}) {
+          const Shape shape = shape_of(*algorithm, {0, 1, 1, 1});
+          const auto remembered = known.of(*algorithm, shape, codec, links);
+          const auto fresh = quantisation_of(*algorithm, shape, codec, links);
+          ASSERT_EQ(remembered.status().message(), fresh.status().message());
+          if (fresh.ok()) {
+            EXPECT_EQ(remembered->error, fresh->error);
+          }
+        }
+      }
+    }
+  }
 }
 
 // Ranks that differ in it would wait for messages of other lengths: their signatures tell first.

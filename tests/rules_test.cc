@@ -24,18 +24,22 @@ std::string picked(std::string_view rules, const Pick& pick) {
   Shape shape{.size = pick.ranks};
   for (int rank = 0; rank < pick.ranks; ++rank)
     shape.groups.push_back(rank * pick.hosts / pick.ranks);
+  Quantisations known;
   const auto match =
       Rules::parse(rules, algorithms())
-          ->select({pick.bytes, static_cast<uint64_t>(pick.ranks), static_cast<uint64_t>(pick.hosts)},
-                   shape, {.type = pick.type, .op = pick.op, .max_error = pick.max_error});
-  return match.ok() ? to_string(match->choice, algorithms()) : std::string(match.status().message());
+          ->select(
+              {pick.bytes, static_cast<uint64_t>(pick.ranks), static_cast<uint64_t>(pick.hosts)},
+              shape, {.type = pick.type, .op = pick.op, .max_error = pick.max_error}, known);
+  return match.ok() ? to_string(match->choice, algorithms())
+                    : std::string(match.status().message());
 }
 
 void expect_picks(std::string_view rules, std::span<const Pick> picks) {
   for (const Pick& pick : picks)
     EXPECT_EQ(picked(rules, pick), pick.choice)
-        << pick.bytes << " bytes, " << pick.ranks << " ranks, " << pick.hosts << " hosts, max_error "
-        << pick.max_error << " " << name_of(pick.type) << " " << name_of(pick.op);
+        << pick.bytes << " bytes, " << pick.ranks << " ranks, " << pick.hosts
+        << " hosts, max_error " << pick.max_error << " " << name_of(pick.type) << " "
+        << name_of(pick.op);
 }
 
 TEST(Rules, DefaultsPickACodecBetweenHostsAsFarAsTheCallAllows) {

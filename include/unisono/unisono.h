@@ -117,7 +117,8 @@ typedef struct unisono_call_options {
   // named. NULL or "": as the choice, the settings and the rules say.
   const char* codec;
   // How much a codec that the rules pick may add to the error, where 1 is the largest sum that the largest
-  // |contribution| allows (UNISONO_AVG: the largest |contribution|). 0: the rules pick no codec.
+  // |contribution| allows (UNISONO_AVG: the largest |contribution|). 0: the rules pick no codec. The built-in
+  // rules pick int8, or onebit (with which to give a feedback), between hosts only.
   double max_error;
   // Of this tensor, or NULL; all ranks give one, or none does. The call's until it has ended.
   unisono_feedback_t feedback;

@@ -56,7 +56,7 @@ class CommunicatorImpl final : public Communicator {
   void abort() override { executor_.request_abort(); }
 
  private:
-  std::unique_lock<std::mutex> lock() {
+  std::unique_lock<std::mutex> lock() const {
     return thread_.joinable() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
   }
   Shape shape() const;
@@ -82,11 +82,12 @@ class CommunicatorImpl final : public Communicator {
   Executor executor_;
   PlanCache plans_;
   static_assert(PlanCache::kMostPlans > CallLog::kCalls, "the log points to plans of the cache");
+  mutable Quantisations quantisations_;
   uint32_t sequence_ = 0;
   std::vector<std::unique_ptr<Request>> requests_;  // started and not yet ended
 
   // progress=thread only.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable work_, ended_;
   bool stop_ = false;
   std::thread thread_;
@@ -170,7 +171,7 @@ Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& cal
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(shape().hosts());
   auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
-                             shape(), {call.type, call.op, call.max_error, call.codec});
+                             shape(), {call.type, call.op, call.max_error, call.codec}, quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }
@@ -205,7 +206,7 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
                               .in(fmt::format("{} ({})", match->choice.algorithm, match->rule)));
   if (match->choice.links != CodecLinks::kAll)
     UNISONO_RETURN_IF_ERROR(
-        quantisation_of(*algorithm, request.shape, *codec, match->choice.links).status());
+        quantisations_.of(*algorithm, request.shape, *codec, match->choice.links).status());
   return std::make_shared<const Plan>(make_plan(request));
 }
 
@@ -288,6 +289,7 @@ Status CommunicatorImpl::wait(Request* request) {
 }
 
 Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
+  const std::unique_lock guard = lock();
   auto built = build_plan(call);
   if (!built.ok()) return built.status();
   const Plan& plan = **built;

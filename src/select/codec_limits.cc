@@ -29,14 +29,25 @@ Result<Quantisation> quantisation_of(const Algorithm& algorithm, const Shape& sh
   return proof.quantisation;
 }
 
+Result<Quantisation> Quantisations::of(const Algorithm& algorithm, const Shape& shape,
+                                       const Codec* codec, CodecLinks links) {
+  for (const Entry& entry : entries_)
+    if (entry.algorithm == &algorithm && entry.parameters == shape.parameters &&
+        entry.codec == codec && entry.links == links)
+      return entry.quantisation;
+  entries_.push_back({&algorithm, shape.parameters, codec, links,
+                      quantisation_of(algorithm, shape, codec, links)});
+  return entries_.back().quantisation;
+}
+
 Status check_codec(const Algorithm& algorithm, const Shape& shape, const Codec* codec,
-                   CodecLinks links, const CodecLimits& limits) {
+                   CodecLinks links, const CodecLimits& limits, Quantisations& known) {
   if (codec == nullptr || (links == CodecLinks::kBetweenHosts && shape.hosts() == 1))
     return Status();
   UNISONO_RETURN_IF_ERROR(supports(codec, limits.type, limits.op));
   if (!limits.codec && !(limits.max_error > 0))
     return unsupported(fmt::format("codec {} is lossy, and the call allows no error", codec->name));
-  const auto quantisation = quantisation_of(algorithm, shape, codec, links);
+  const auto quantisation = known.of(algorithm, shape, codec, links);
   if (!quantisation.ok()) return quantisation.status();
   const auto advised = static_cast<uint32_t>(codec->advised_quantisations);
   if (advised > 0 && quantisation->most > advised)
