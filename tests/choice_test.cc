@@ -25,7 +25,8 @@ TEST(Choice, ParsesAndPrints) {
       {"sharded_ps", "sharded_ps"},
       {"sharded_ps(window=0)", "sharded_ps"},
       {"sharded_ps ( window = 02 )\tdepth=4 codec=fp16", "sharded_ps(window=2) codec=fp16 depth=4"},
-      {"ring depth=2 links=between_hosts codec=int8", "ring codec=int8 links=between_hosts depth=2"},
+      {"ring depth=2 links=between_hosts codec=int8",
+       "ring codec=int8 links=between_hosts depth=2"},
       {"ring links=all", "ring"},
   };
   for (const auto& c : cases) EXPECT_EQ(canonical(c.text), c.printed) << c.text;
@@ -81,11 +82,11 @@ TEST(Choice, EveryAlgorithmAndParameterRoundTrips) {
 
 TEST(Choice, AnyTextIsAChoiceThatRoundTripsOrAnError) {
   constexpr std::string_view kWords[] = {
-      "ring",   "sharded_ps", "(",     ")",     "window",
-      "=",      ",",          "depth", "codec", "fp16",
-      "1",      "0",          " ",     " ",     "sharded_ps(window=",
-      "depth=", "-",          "links=all", "links=between_hosts",
-               "\n",    "\x80",  "99999999999999999999"};
+      "ring",   "sharded_ps", "(",      ")",     "window",
+      "=",      ",",          "depth",  "codec", "fp16",
+      "1",      "0",          " ",      " ",     "sharded_ps(window=",
+      "depth=", "-",          "links=", "all",   "between_hosts",
+      "\n",     "\x80",       "99999999999999999999"};
   const auto seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);

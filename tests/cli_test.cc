@@ -142,7 +142,8 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "dtype", "op", "ranks", "hosts",
                                 "transport", "bytes", "count", "in_place", "time_us", "algbw_GBps",
                                 "busbw_GBps", "wire_bytes", "wrong", "max_error", "relative_error",
-                                "share_of_bound", "encode_us", "decode_us", "break_even_Gbps", "bit_identical"));
+                                "share_of_bound", "encode_us", "decode_us", "break_even_Gbps",
+                                "bit_identical"));
   EXPECT_EQ(row["bytes"], 1024);
   EXPECT_EQ(row["count"], 256);
   EXPECT_EQ(row["ranks"], 2);
@@ -237,8 +238,8 @@ TEST(Cli, ExplainTellsWhatACodecAdds) {
 
 TEST(Cli, ExplainKnowsHosts) {
   const std::vector<std::string> words = {
-      "explain", "-n", "4", "--hosts", "2", "--steps", "--algorithm",
-      "sharded_ps codec=fp16 links=between_hosts"};
+      "explain", "-n",      "4",           "--hosts",
+      "2",       "--steps", "--algorithm", "sharded_ps codec=fp16 links=between_hosts"};
   const Ended ended = unisono(words);
   ASSERT_EQ(ended.status, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("by 4 ranks on 2 hosts\n"));

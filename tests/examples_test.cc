@@ -71,7 +71,8 @@ Outcome run(const Example& example) {
       _exit(launch(options));
     }
     std::vector<char*> words{const_cast<char*>(program.c_str())};
-    for (const std::string& word : example.arguments) words.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& word : example.arguments)
+      words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
     execv(program.c_str(), words.data());
     _exit(127);
@@ -109,7 +110,8 @@ TEST(Examples, TrainingNeedsFeedbackWithOneBit) {
     std::istringstream words(line);
     std::string codec, feedback;
     Row row;
-    if (words >> codec >> feedback >> row.accuracy >> row.wire_bytes) rows[codec + " " + feedback] = row;
+    if (words >> codec >> feedback >> row.accuracy >> row.wire_bytes)
+      rows[codec + " " + feedback] = row;
   }
   ASSERT_EQ(rows.size(), 5u) << outcome.text;
   const Row plain = rows["none no"], fed = rows["onebit yes"], unfed = rows["onebit no"];
@@ -124,8 +126,9 @@ TEST(Examples, TrainingNeedsFeedbackWithOneBit) {
 TEST(Examples, TrainingWithoutDataSaysWhereItComesFrom) {
   const Outcome outcome = run({"06_train_digits", 2, {}, {"1", "/nonexistent.csv.gz"}});
   EXPECT_EQ(WEXITSTATUS(outcome.status), 2) << outcome.text;
-  EXPECT_THAT(outcome.text, HasSubstr("06_train_digits: 2 of 2 ranks find no digits in "
-                                      "/nonexistent.csv.gz: expected Debian's package python3-sklearn"));
+  EXPECT_THAT(outcome.text,
+              HasSubstr("06_train_digits: 2 of 2 ranks find no digits in "
+                        "/nonexistent.csv.gz: expected Debian's package python3-sklearn"));
   const Outcome epochs = run({"06_train_digits", 0, {}, {"none"}});
   EXPECT_EQ(WEXITSTATUS(epochs.status), 2);
   EXPECT_EQ(epochs.text, "06_train_digits: none epochs: expected a number from 1\n");

@@ -19,7 +19,8 @@ template <typename Work>
 double time_us(Work work) {
   using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity(), sum = 0;
-  for (int round = 0; round < kLeastRounds || (round < kMostRounds && sum < kLongEnoughUs); ++round) {
+  for (int round = 0; round < kLeastRounds || (round < kMostRounds && sum < kLongEnoughUs);
+       ++round) {
     const auto begin = Clock::now();
     work();
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();

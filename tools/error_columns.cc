@@ -12,9 +12,9 @@ std::vector<std::string> error_cells(const Record& r) {
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.2g}", *value) : "-";
   };
-  return {number(r.max_error), number(r.share_of_bound), number(r.relative_error),
-          cost(&CodecCost::encode_us), cost(&CodecCost::decode_us),
-          cost(&CodecCost::break_even_Gbps)};
+  return {number(r.max_error),         number(r.share_of_bound),
+          number(r.relative_error),    cost(&CodecCost::encode_us),
+          cost(&CodecCost::decode_us), cost(&CodecCost::break_even_Gbps)};
 }
 
 }  // namespace unisono

@@ -135,9 +135,8 @@ Status Meter::prepare_floats(Runner& runner) {
                             which.type == DataType::kFloat32 && which.op != ReduceOp::kProd);
   if (!runner.has_floats || communicator_.rank() != 0) return Status();
   const Algorithm& algorithm = *find_algorithm(choice.algorithm);
-  const Shape shape{.size = communicator_.size(),
-                    .parameters = choice.parameters,
-                    .groups = world_.host_of};
+  const Shape shape{
+      .size = communicator_.size(), .parameters = choice.parameters, .groups = world_.host_of};
   if (which.check) runner.reference.emplace(algorithm, shape, *codec, which.op, choice.links);
   if (*codec == nullptr || which.count == 0) return Status();
   AllReduceCall plain = runner.call;
@@ -147,8 +146,9 @@ Status Meter::prepare_floats(Runner& runner) {
   if (!plan.ok()) return plan.status();
   auto* values = reinterpret_cast<float*>(input_.data());
   floats(which).write(0, 0, 0, which.count, values);
-  runner.report.codec_cost = measure_codec(**codec, values, which.count, algorithm, shape,
-                                           choice.links, plan->wire_bytes, runner.report.wire_bytes);
+  runner.report.codec_cost =
+      measure_codec(**codec, values, which.count, algorithm, shape, choice.links, plan->wire_bytes,
+                    runner.report.wire_bytes);
   return Status();
 }
 

@@ -170,8 +170,9 @@ Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& cal
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(shape().hosts());
-  auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
-                             shape(), {call.type, call.op, call.max_error, call.codec}, quantisations_);
+  auto match =
+      rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts}, shape(),
+                    {call.type, call.op, call.max_error, call.codec}, quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }

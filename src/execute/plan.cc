@@ -95,9 +95,10 @@ uint64_t Plan::wire_bytes() const {
 Plan make_plan(const PlanRequest& request) {
   Plan plan;
   plan.codec = request.codec;
-  plan.schedule = request.codec == nullptr ? request.algorithm->build(request.shape)
-                                           : build_quantised(*request.algorithm, request.shape,
-                                                             on_links(request.choice.links, request.shape));
+  plan.schedule = request.codec == nullptr
+                      ? request.algorithm->build(request.shape)
+                      : build_quantised(*request.algorithm, request.shape,
+                                        on_links(request.choice.links, request.shape));
   plan.choice = request.choice;
   plan.reason = request.reason;
   plan.count = request.count;

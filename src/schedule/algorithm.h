@@ -38,7 +38,8 @@ struct Algorithm {
 
 using AlgorithmTable = std::span<const Algorithm* const>;
 
-// Which messages a codec is for. Results are encoded on all links, so that all ranks get equal bits.
+// Which messages a codec is for. Results are encoded on all links, so that all ranks get equal
+// bits.
 enum class CodecLinks : uint8_t { kAll, kBetweenHosts };
 
 // What runs a call. Text form: `sharded_ps(window=2) codec=fp16 links=between_hosts depth=4`;

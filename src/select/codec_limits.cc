@@ -23,8 +23,9 @@ Result<Quantisation> quantisation_of(const Algorithm& algorithm, const Shape& sh
   const Verification proof =
       verify(schedules, {.servers = shape.servers, .relative_error = codec->relative_error});
   if (proof.fault == Fault::kOrder && links != CodecLinks::kAll)
-    return unsupported(fmt::format("{} with a codec on some links only: ranks would get other bits: {}",
-                                   algorithm.name, proof.explanation));
+    return unsupported(
+        fmt::format("{} with a codec on some links only: ranks would get other bits: {}",
+                    algorithm.name, proof.explanation));
   if (!proof.ok()) return Status(StatusCode::kInternal, proof.explanation).in(algorithm.name);
   return proof.quantisation;
 }

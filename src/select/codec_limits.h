@@ -24,8 +24,8 @@ struct CodecLimits {
   std::optional<const Codec*> codec = {};  // named for this call, null: none; whatever its error
 };
 
-// The choice as it runs on the shape's hosts: without a codec that is for links between hosts, where
-// there are none.
+// The choice as it runs on the shape's hosts: without a codec that is for links between hosts,
+// where there are none.
 Choice on_hosts(Choice choice, const Shape& shape);
 
 // Of a codec in the algorithm's schedules; all zero for none. Costly with many ranks. kUnsupported

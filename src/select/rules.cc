@@ -12,8 +12,8 @@ namespace unisono {
 namespace {
 
 // A codec trades work for bytes. It pays on the links between hosts, where they are slower than its
-// break-even (src/codecs/README.md), and gains little in one host's memory. fp16 is not among these:
-// from 65520 up no bound of its error holds, and nobody knows the values here.
+// break-even (src/codecs/README.md), and gains little in one host's memory. fp16 is not among
+// these: from 65520 up no bound of its error holds, and nobody knows the values here.
 constexpr std::string_view kDefaultRules =
     "bytes<=64K: one_shot;"
     "hosts>1: sharded_ps codec=onebit links=between_hosts;"
