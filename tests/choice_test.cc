@@ -25,6 +25,9 @@ TEST(Choice, ParsesAndPrints) {
       {"sharded_ps", "sharded_ps"},
       {"sharded_ps(window=0)", "sharded_ps"},
       {"sharded_ps ( window = 02 )\tdepth=4 codec=fp16", "sharded_ps(window=2) codec=fp16 depth=4"},
+      {"ring depth=2 links=between_hosts codec=int8",
+       "ring codec=int8 links=between_hosts depth=2"},
+      {"ring links=all", "ring"},
   };
   for (const auto& c : cases) EXPECT_EQ(canonical(c.text), c.printed) << c.text;
   const auto choice = parse_choice("sharded_ps codec=int8", algorithms());
@@ -47,7 +50,8 @@ TEST(Choice, SaysWhatWasWrong) {
       {"sharded_ps(window)", "'window': expected name=value"},
       {"sharded_ps(window=2", "'sharded_ps(window=2': expected a closing )"},
       {"ring depht=2", "unknown key depht: did you mean depth?"},
-      {"ring colour=2", "unknown key colour: expected one of codec, depth"},
+      {"ring colour=2", "unknown key colour: expected one of codec, depth, links"},
+      {"ring links=some", "links=some: expected all or between_hosts"},
       {"ring depth=65", "depth=65: expected a number from 0 to 64"},
       {"ring depth=1 depth=1", "depth is given twice"},
       {"ring codec=", "codec=: expected a name"},
@@ -68,7 +72,7 @@ TEST(Choice, EveryAlgorithmAndParameterRoundTrips) {
     for (const Parameters& parameters : {Parameters(), given}) {
       const auto resolved = resolve_parameters(*row, parameters);
       ASSERT_TRUE(resolved.ok()) << row->name << ": " << resolved.status().message();
-      const Choice choice{std::string(row->name), *resolved, "bf16", 3};
+      const Choice choice{std::string(row->name), *resolved, "bf16", 3, CodecLinks::kBetweenHosts};
       const auto again = parse_choice(to_string(choice, algorithms()), algorithms());
       ASSERT_TRUE(again.ok()) << again.status().message();
       EXPECT_EQ(*again, choice) << row->name;
@@ -78,10 +82,11 @@ TEST(Choice, EveryAlgorithmAndParameterRoundTrips) {
 
 TEST(Choice, AnyTextIsAChoiceThatRoundTripsOrAnError) {
   constexpr std::string_view kWords[] = {
-      "ring",   "sharded_ps", "(",     ")",     "window",
-      "=",      ",",          "depth", "codec", "fp16",
-      "1",      "0",          " ",     " ",     "sharded_ps(window=",
-      "depth=", "-",          "\n",    "\x80",  "99999999999999999999"};
+      "ring",   "sharded_ps", "(",      ")",     "window",
+      "=",      ",",          "depth",  "codec", "fp16",
+      "1",      "0",          " ",      " ",     "sharded_ps(window=",
+      "depth=", "-",          "links=", "all",   "between_hosts",
+      "\n",     "\x80",       "99999999999999999999"};
   const auto seed = std::random_device()();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);

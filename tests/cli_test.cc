@@ -142,7 +142,8 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "dtype", "op", "ranks", "hosts",
                                 "transport", "bytes", "count", "in_place", "time_us", "algbw_GBps",
                                 "busbw_GBps", "wire_bytes", "wrong", "max_error", "relative_error",
-                                "encode_us", "decode_us", "break_even_Gbps", "bit_identical"));
+                                "share_of_bound", "encode_us", "decode_us", "break_even_Gbps",
+                                "bit_identical"));
   EXPECT_EQ(row["bytes"], 1024);
   EXPECT_EQ(row["count"], 256);
   EXPECT_EQ(row["ranks"], 2);
@@ -183,6 +184,8 @@ TEST(Cli, BenchTellsErrorAndCostOfACodec) {
   EXPECT_EQ(row["wire_bytes"], 2 * (40960 / 4 / 2 / 8 + 10 * 8));
   EXPECT_GT(row["relative_error"], 0.1);
   EXPECT_LT(row["relative_error"], 1);
+  EXPECT_GT(row["share_of_bound"], 0.1);
+  EXPECT_LE(row["share_of_bound"], 1);
   EXPECT_GT(row["encode_us"], 0);
   EXPECT_GT(row["break_even_Gbps"], 0);
   EXPECT_EQ(unisono({"bench", "--codec", "onebit"}).err,
@@ -231,6 +234,22 @@ TEST(Cli, ExplainTellsWhatACodecAdds) {
   EXPECT_THAT(unisono({"explain"}, rules).out, HasSubstr("runs    ring\n"));
   EXPECT_THAT(unisono({"explain", "--max-error", "0.01"}, rules).out,
               HasSubstr("runs    sharded_ps codec=int8\n"));
+}
+
+TEST(Cli, ExplainKnowsHosts) {
+  const std::vector<std::string> words = {
+      "explain", "-n",      "4",           "--hosts",
+      "2",       "--steps", "--algorithm", "sharded_ps codec=fp16 links=between_hosts"};
+  const Ended ended = unisono(words);
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("by 4 ranks on 2 hosts\n"));
+  EXPECT_THAT(ended.out, HasSubstr("runs    sharded_ps codec=fp16 links=between_hosts\n"));
+  EXPECT_THAT(ended.out, HasSubstr("send        chunk 1     input to 1 #0\n"));
+  EXPECT_THAT(ended.out, HasSubstr("send        chunk 2     encoded[0] to 2 #0"));
+  EXPECT_THAT(unisono({"explain", "--algorithm", "ring codec=fp16 links=between_hosts"}).out,
+              HasSubstr("runs    ring\n"));
+  EXPECT_THAT(unisono({"explain", "-n", "2", "--hosts", "3"}).err,
+              HasSubstr("--hosts 3: expected a number from 1 to 2"));
 }
 
 TEST(Cli, RunPassesWordsAndStatusOn) {

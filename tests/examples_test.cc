@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -25,6 +26,7 @@ struct Example {
   std::string name;
   int ranks;                       // of the launcher; 0: started alone
   std::vector<std::string> lines;  // parts that must each be in the output
+  std::vector<std::string> arguments = {};
 };
 
 const Example kExamples[] = {
@@ -42,6 +44,7 @@ const Example kExamples[] = {
     {"05_group",
      3,
      {"rank 0 of 3: mean gradient 2, 96 samples\n", "rank 2 of 3: mean gradient 2, 96 samples\n"}},
+    {"06_train_digits", 0, {"1 ranks, 1 epochs of 44 steps; means of 4 seeds"}, {"1"}},
 };
 
 struct Outcome {
@@ -62,11 +65,16 @@ Outcome run(const Example& example) {
       LaunchOptions options;
       options.ranks = example.ranks;
       options.argv = {program};
+      options.argv.insert(options.argv.end(), example.arguments.begin(), example.arguments.end());
       options.label = false;
       options.timeout = std::chrono::seconds(60);
       _exit(launch(options));
     }
-    execl(program.c_str(), program.c_str(), nullptr);
+    std::vector<char*> words{const_cast<char*>(program.c_str())};
+    for (const std::string& word : example.arguments)
+      words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    execv(program.c_str(), words.data());
     _exit(127);
   }
   int status = -1;
@@ -87,6 +95,43 @@ TEST(Examples, RunAndSayWhatTheyShould) {
     for (const std::string& line : example.lines)
       EXPECT_THAT(outcome.text, HasSubstr(line)) << example.name << " with " << example.ranks;
   }
+}
+
+// Means of 4 seeds, after 6 epochs.
+TEST(Examples, TrainingNeedsFeedbackWithOneBit) {
+  struct Row {
+    double accuracy, wire_bytes;
+  };
+  std::map<std::string, Row> rows;  // by codec and feedback
+  const Outcome outcome = run({"06_train_digits", 3, {}, {"6"}});
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  std::istringstream lines(outcome.text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string codec, feedback;
+    Row row;
+    if (words >> codec >> feedback >> row.accuracy >> row.wire_bytes)
+      rows[codec + " " + feedback] = row;
+  }
+  ASSERT_EQ(rows.size(), 5u) << outcome.text;
+  const Row plain = rows["none no"], fed = rows["onebit yes"], unfed = rows["onebit no"];
+  EXPECT_GT(plain.accuracy, 88) << outcome.text;
+  for (const char* codec : {"fp16 no", "int8 no", "onebit yes"})
+    EXPECT_NEAR(rows[codec].accuracy, plain.accuracy, 1) << outcome.text;
+  EXPECT_LT(unfed.accuracy, fed.accuracy - 10) << outcome.text;
+  EXPECT_LE(25 * fed.wire_bytes, plain.wire_bytes) << outcome.text;
+  EXPECT_EQ(fed.wire_bytes, unfed.wire_bytes) << outcome.text;
+}
+
+TEST(Examples, TrainingWithoutDataSaysWhereItComesFrom) {
+  const Outcome outcome = run({"06_train_digits", 2, {}, {"1", "/nonexistent.csv.gz"}});
+  EXPECT_EQ(WEXITSTATUS(outcome.status), 2) << outcome.text;
+  EXPECT_THAT(outcome.text,
+              HasSubstr("06_train_digits: 2 of 2 ranks find no digits in "
+                        "/nonexistent.csv.gz: expected Debian's package python3-sklearn"));
+  const Outcome epochs = run({"06_train_digits", 0, {}, {"none"}});
+  EXPECT_EQ(WEXITSTATUS(epochs.status), 2);
+  EXPECT_EQ(epochs.text, "06_train_digits: none epochs: expected a number from 1\n");
 }
 
 TEST(Examples, AllAreTestedListedAndSelfContained) {

@@ -104,6 +104,20 @@ TEST(Measure, OneWrongBitIsFoundThroughEveryCodec) {
   });
 }
 
+// Ranks that agree on a wrong bit, through a codec; and what is said of a rank that alone is wrong.
+TEST(Measure, CodecsAreCheckedAgainstTheirDefinitionOnAllRanks) {
+  testing::run_threads(3, [](Communicator& communicator) {
+    MeasureOptions options = short_sweep();
+    options.types = {DataType::kFloat32};
+    options.ops = {ReduceOp::kSum};
+    options.candidates = *parse_algorithms("ring codec=onebit");
+    EXPECT_THAT(std::string(sweep_with(communicator, true, options).message()),
+                HasSubstr("rank 0: element 5 is"));
+    EXPECT_THAT(std::string(sweep_with(communicator, communicator.rank() == 2, options).message()),
+                HasSubstr("rank 2: other bits than rank 0"));
+  });
+}
+
 TEST(Measure, ResultsThatAreNotCheckedAreNotCalledWrong) {
   testing::run_threads(2, [](Communicator& communicator) {
     MeasureOptions options = short_sweep();

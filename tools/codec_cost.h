@@ -20,7 +20,7 @@ struct CodecCost {
 // Times the codec on `values` (count float32). `shape` is my rank's; the bytes are what it sends
 // without and with the codec.
 CodecCost measure_codec(const Codec& codec, const float* values, size_t count,
-                        const Algorithm& algorithm, const Shape& shape, uint64_t plain_bytes,
-                        uint64_t wire_bytes);
+                        const Algorithm& algorithm, const Shape& shape, CodecLinks links,
+                        uint64_t plain_bytes, uint64_t wire_bytes);
 
 }  // namespace unisono

@@ -20,12 +20,13 @@ struct CodecReference::Number {
 };
 
 CodecReference::CodecReference(const Algorithm& algorithm, const Shape& shape, const Codec* codec,
-                               ReduceOp op)
+                               ReduceOp op, CodecLinks links)
     : codec_(codec), op_(op), ranks_(shape.size), values_(shape.size) {
   for (int rank = 0; rank < ranks_; ++rank)
     if (shape.contributes(rank)) contributors_.push_back(rank);
   std::vector<Schedule> schedules = build_all(algorithm, shape);
-  if (codec != nullptr) schedules = quantise(schedules, shape.contributors());
+  if (codec != nullptr)
+    schedules = quantise(schedules, shape.contributors(), on_links(links, shape));
   // They are proven elsewhere, so nothing here can fail.
   std::vector<Message> messages;
   [[maybe_unused]] MaybeFinding finding = match_messages(schedules, messages);

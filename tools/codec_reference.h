@@ -21,7 +21,8 @@ using RankInput = std::function<void(int rank, size_t first, size_t count, float
 class CodecReference {
  public:
   // A null codec is none. `shape` is that of any rank, and the algorithm supports it.
-  CodecReference(const Algorithm& algorithm, const Shape& shape, const Codec* codec, ReduceOp op);
+  CodecReference(const Algorithm& algorithm, const Shape& shape, const Codec* codec, ReduceOp op,
+                 CodecLinks links = CodecLinks::kAll);
 
   // Checks a rank's result, of a call that ran in so many slices. Wrong are elements with other
   // bits, and elements beyond the bound: the codec's, of the values that it met, through all sums

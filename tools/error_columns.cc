@@ -9,10 +9,12 @@ std::vector<std::string> error_cells(const Record& r) {
   const auto cost = [&](double CodecCost::*field) {
     return r.codec_cost ? format_us((*r.codec_cost).*field) : "-";
   };
-  return {fmt::format("{:.2g}", r.max_error),
-          r.relative_error ? fmt::format("{:.2g}", *r.relative_error) : "-",
-          cost(&CodecCost::encode_us), cost(&CodecCost::decode_us),
-          cost(&CodecCost::break_even_Gbps)};
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.2g}", *value) : "-";
+  };
+  return {number(r.max_error),         number(r.share_of_bound),
+          number(r.relative_error),    cost(&CodecCost::encode_us),
+          cost(&CodecCost::decode_us), cost(&CodecCost::break_even_Gbps)};
 }
 
 }  // namespace unisono

@@ -11,11 +11,14 @@
 
 namespace unisono {
 
-inline const std::vector<Column> kErrorColumns{
-    {"max error", 9}, {"rel. L2", 8}, {"encode µs", 9}, {"decode µs", 9}, {"even Gbit/s", 11}};
+inline const std::vector<Column> kErrorColumns{{"max error", 9}, {"of bound", 8},
+                                               {"rel. L2", 8},   {"encode µs", 9},
+                                               {"decode µs", 9}, {"even Gbit/s", 11}};
 
 inline constexpr std::string_view kErrorLegend =
-    "# errors are against the float64 result; encode, decode: of one vector by one rank; even: "
+    "# errors are against the float64 result; of bound: 1 would be the largest that codec and "
+    "schedule "
+    "allow; encode, decode: of one vector by one rank; even: "
     "slower "
     "links gain by the codec\n";
 

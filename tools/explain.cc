@@ -31,11 +31,13 @@ class Explain final : public Command {
   }
   std::string_view example() const override {
     return "unisono explain --bytes 1M -n 4\n"
-           "unisono explain -n 8 --algorithm ring --rank 2 --steps";
+           "unisono explain -n 8 --algorithm ring --rank 2 --steps\n"
+           "unisono explain -n 8 --hosts 2 --algorithm 'sharded_ps codec=int8 links=between_hosts'";
   }
 
   void declare(Flags& flags) override {
-    flags.text("-n,--ranks", ranks_, "N", "ranks, all on one host");
+    flags.text("-n,--ranks", ranks_, "N", "ranks");
+    flags.text("--hosts", hosts_, "H", "hosts that share the ranks evenly, neighbours together");
     flags.text("--bytes", bytes_, "SIZE", "size of the vector");
     flags.text("--algorithm", algorithm_, "CHOICE", "auto, or what the call asks for");
     flags.text("--max-error", max_error_, "E",
@@ -51,26 +53,35 @@ class Explain final : public Command {
     if (!bytes) return bad_value("--bytes", bytes_, "a size like 8 or 64K");
     const auto rank = parse_count("--rank", rank_, 0, *ranks - 1);
     if (!rank.ok()) return rank.status();
+    const auto hosts = parse_count("--hosts", hosts_, 1, *ranks);
+    if (!hosts.ok()) return hosts.status();
     Shape shape{.rank = *rank, .size = *ranks};
-    const auto pick = choose(*bytes, shape);
+    for (int64_t each = 0; each < *ranks; ++each)
+      shape.groups.push_back(static_cast<int>(each * *hosts / *ranks));
+    auto pick = choose(*bytes, shape);
     if (!pick.ok()) return pick.status();
+    pick->choice = on_hosts(pick->choice, shape);
     const Algorithm& algorithm = *find_algorithm(pick->choice.algorithm);
     shape.parameters = pick->choice.parameters;
     UNISONO_RETURN_IF_ERROR(algorithm.supports(shape).in(pick->choice.algorithm));
 
-    std::string text = fmt::format("all_reduce of {} bytes by {} rank{} on one host\n",
-                                   format_bytes(*bytes), *ranks, *ranks == 1 ? "" : "s");
+    std::string text = fmt::format("all_reduce of {} bytes by {} rank{} on {}\n",
+                                   format_bytes(*bytes), *ranks, *ranks == 1 ? "" : "s",
+                                   *hosts == 1 ? "one host" : fmt::format("{} hosts", *hosts));
     text += fmt::format("runs    {}\n", to_string(pick->choice, algorithms()));
     text += fmt::format("        {}\n", algorithm.summary);
     text += fmt::format("reason  {}\n", pick->reason);
     const auto codec = find_codec(pick->choice.codec);
     if (!codec.ok()) return codec.status();
-    const auto quantisation = quantisation_of(algorithm, shape, *codec);
+    const auto quantisation = quantisation_of(algorithm, shape, *codec, pick->choice.links);
     if (!quantisation.ok()) return quantisation.status();
     if (quantisation->most > 0) text += fmt::format("codec   {}\n", explain(*quantisation));
-    if (steps_)
-      text += "\n" + explain(*codec == nullptr ? algorithm.build(shape)
-                                             : build_quantised(algorithm, shape));
+    if (steps_) {
+      const OnLink on_link = on_links(pick->choice.links, shape);
+      text += '\n';
+      text += explain(*codec == nullptr ? algorithm.build(shape)
+                                        : build_quantised(algorithm, shape, on_link));
+    }
     UNISONO_RETURN_IF_ERROR(Output::standard().write(text));
     return 0;
   }
@@ -89,8 +100,10 @@ class Explain final : public Command {
     if (!rules.ok()) return rules.status().in("UNISONO_RULES");
     const auto max_error = parse_error(max_error_);
     if (!max_error) return bad_value("--max-error", max_error_, "a number from 0, e.g. 0.01");
-    auto match = rules->select({bytes, static_cast<uint64_t>(shape.size), 1}, shape,
-                               {.max_error = *max_error});
+    Quantisations known;
+    auto match = rules->select(
+        {bytes, static_cast<uint64_t>(shape.size), static_cast<uint64_t>(shape.hosts())}, shape,
+        {.max_error = *max_error}, known);
     if (!match.ok()) return match.status();
     return Pick{match->choice, fmt::format("rule '{}' of {}", match->rule,
                                            text.empty() ? "the built-in rules" : "UNISONO_RULES")};
@@ -111,6 +124,7 @@ class Explain final : public Command {
   }
 
   std::string ranks_ = "4";
+  std::string hosts_ = "1";
   std::string bytes_ = "1M";
   std::string algorithm_ = "auto";
   std::string max_error_ = "0";

@@ -66,7 +66,8 @@ struct Meter::Runner {
   std::optional<CodecReference> reference;  // rank 0's, of such calls
 };
 
-Meter::Meter(Communicator& communicator) : communicator_(communicator) {
+Meter::Meter(Communicator& communicator, const World& world)
+    : communicator_(communicator), world_(world) {
   barrier_ = {.input = &token_,
               .output = &tokens_,
               .count = 1,
@@ -80,7 +81,7 @@ Meter::~Meter() = default;
 Result<std::unique_ptr<Meter>> Meter::create(Communicator& communicator, const World& world,
                                              uint64_t largest_bytes) {
   Status status;
-  auto meter = std::unique_ptr<Meter>(new Meter(communicator));
+  auto meter = std::unique_ptr<Meter>(new Meter(communicator, world));
   const uint64_t most = available_memory() / (2 * static_cast<uint64_t>(world.local_ranks));
   if (largest_bytes > most) {
     status = invalid_argument(fmt::format(
@@ -134,8 +135,9 @@ Status Meter::prepare_floats(Runner& runner) {
                             which.type == DataType::kFloat32 && which.op != ReduceOp::kProd);
   if (!runner.has_floats || communicator_.rank() != 0) return Status();
   const Algorithm& algorithm = *find_algorithm(choice.algorithm);
-  const Shape shape{.size = communicator_.size(), .parameters = choice.parameters};
-  if (which.check) runner.reference.emplace(algorithm, shape, *codec, which.op);
+  const Shape shape{
+      .size = communicator_.size(), .parameters = choice.parameters, .groups = world_.host_of};
+  if (which.check) runner.reference.emplace(algorithm, shape, *codec, which.op, choice.links);
   if (*codec == nullptr || which.count == 0) return Status();
   AllReduceCall plain = runner.call;
   plain.choice = choice;
@@ -144,8 +146,9 @@ Status Meter::prepare_floats(Runner& runner) {
   if (!plan.ok()) return plan.status();
   auto* values = reinterpret_cast<float*>(input_.data());
   floats(which).write(0, 0, 0, which.count, values);
-  runner.report.codec_cost = measure_codec(**codec, values, which.count, algorithm, shape,
-                                           plan->wire_bytes, runner.report.wire_bytes);
+  runner.report.codec_cost =
+      measure_codec(**codec, values, which.count, algorithm, shape, choice.links, plan->wire_bytes,
+                    runner.report.wire_bytes);
   return Status();
 }
 
@@ -287,8 +290,10 @@ Result<std::vector<Measurement>> Meter::exchange(std::span<Runner> runners) {
       if (m.fault.empty() && report.hash != first.hash)
         m.fault = fmt::format("rank {}: other bits than rank 0", rank);
       if (runner.has_floats && rank == 0) {
-        if (runner.which.check && verdict.reference_squares > 0)
+        if (runner.which.check && verdict.reference_squares > 0) {
           m.relative_error = std::sqrt(verdict.error_squares / verdict.reference_squares);
+          m.share_of_bound = verdict.share_of_bound;
+        }
         if (m.plan.choice.codec != "none") m.codec_cost = report.codec_cost;
       }
       m.wrong += verdict.wrong;

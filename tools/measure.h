@@ -52,8 +52,9 @@ struct Measurement {
   std::vector<double> samples_us;  // in the order in which they were taken
   uint64_t wrong = 0;              // elements, over all ranks and checked calls
   double max_error = 0;       // against the float64 reference, over all ranks and checked calls
-  // Through a codec, or of a user's data:
+  // Through a codec, or of a user's data; rank 0's, and so all ranks' that have its bits:
   std::optional<double> relative_error;  // L2, of the checked calls
+  std::optional<double> share_of_bound;  // max_error, where the bound around the element is 1
   std::optional<CodecCost> codec_cost;   // rank 0's
   bool bit_identical = true;  // all ranks, in every checked call
   std::string fault;          // the first that was found, unless right()
@@ -81,7 +82,7 @@ class Meter {
     int warmup, samples, batch;
   };
 
-  explicit Meter(Communicator& communicator);
+  Meter(Communicator& communicator, const World& world);
 
   const FloatInputs& floats(const MeasureCase& which);
   Status prepare_floats(Runner& runner);
@@ -97,6 +98,7 @@ class Meter {
   Result<std::vector<Measurement>> exchange(std::span<Runner> runners);
 
   Communicator& communicator_;
+  const World world_;
   Pages input_, output_;
   size_t shift_ = 0;  // of the newest input
   size_t calls_ = 0;

@@ -30,6 +30,7 @@ Json fields_of(const Record& r) {
       {"wrong", r.wrong},
       {"max_error", r.max_error},
       {"relative_error", r.relative_error ? Json(*r.relative_error) : Json()},
+      {"share_of_bound", r.share_of_bound ? Json(*r.share_of_bound) : Json()},
       {"encode_us", r.codec_cost ? Json(r.codec_cost->encode_us) : Json()},
       {"decode_us", r.codec_cost ? Json(r.codec_cost->decode_us) : Json()},
       {"break_even_Gbps", r.codec_cost ? Json(r.codec_cost->break_even_Gbps) : Json()},

@@ -26,6 +26,7 @@ struct Record {
   uint64_t wrong;                        // elements, over all ranks and checked calls
   double max_error;                      // against the float64 reference
   std::optional<double> relative_error;  // L2; through a codec, or of a user's data
+  std::optional<double> share_of_bound;  // the largest error, where its bound is 1; as above
   std::optional<CodecCost> codec_cost;
   bool bit_identical;
 };

@@ -177,6 +177,7 @@ Record Session::record(const MeasureCase& which, const Measurement& measured) co
           .wrong = measured.wrong,
           .max_error = measured.max_error,
           .relative_error = measured.relative_error,
+          .share_of_bound = measured.share_of_bound,
           .codec_cost = measured.codec_cost,
           .bit_identical = measured.bit_identical};
 }

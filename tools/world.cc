@@ -2,7 +2,7 @@
 #include "tools/world.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,13 @@ Result<World> survey(Communicator& communicator) {
   const std::string mine = host_identity();
   const auto all = communicator.all_gather(mine);
   if (!all.ok()) return all.status();
-  return World{static_cast<int>(std::set<std::string>(all->begin(), all->end()).size()),
-               static_cast<int>(std::ranges::count(*all, mine))};
+  World world;
+  world.local_ranks = static_cast<int>(std::ranges::count(*all, mine));
+  std::map<std::string, int> hosts;
+  for (const std::string& host : *all)
+    world.host_of.push_back(hosts.try_emplace(host, static_cast<int>(hosts.size())).first->second);
+  world.hosts = static_cast<int>(hosts.size());
+  return world;
 }
 
 Status agree(Communicator& communicator, const Status& mine, bool* reached) {

@@ -2,6 +2,8 @@
 // What all ranks of a measurement find out and agree on together. Collective functions.
 #pragma once
 
+#include <vector>
+
 #include "base/status.h"
 #include "communicator/communicator.h"
 
@@ -11,6 +13,7 @@ namespace unisono {
 struct World {
   int hosts = 1;
   int local_ranks = 1;  // on my host
+  std::vector<int> host_of;  // each rank, as Shape::groups
 };
 Result<World> survey(Communicator& communicator);
 

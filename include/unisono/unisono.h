@@ -108,14 +108,18 @@ typedef struct unisono_feedback* unisono_feedback_t;
 // How one call is run; the same on all ranks but for which feedback it is. Read during the call only.
 typedef struct unisono_call_options {
   size_t size;  // sizeof(unisono_call_options_t)
-  // What must run the call, e.g. "ring depth=4"; NULL or "": settings and rules decide. Parsed at its
-  // first use, and remembered by the communicator.
+  // What must run the call, e.g. "ring depth=4"; NULL or "": settings and rules decide. With
+  // "links=between_hosts" a codec leaves contributions inside a host as they are; results are
+  // encoded on every link, so that all ranks get the same bits; on one host no codec runs. Parsed
+  // at its first use, and remembered by the communicator.
   const char* choice;
   // The payload's wire format: "none", "fp16", "bf16", "int8" or "onebit", for UNISONO_FLOAT32. Used as
   // named. NULL or "": as the choice, the settings and the rules say.
   const char* codec;
-  // How much a codec that the rules pick may add to the error, where 1 is the largest sum that the largest
-  // |contribution| allows (UNISONO_AVG: the largest |contribution|). 0: the rules pick no codec.
+  // How much a codec that the rules pick may add to the error, where 1 is the largest sum that the
+  // largest |contribution| allows (UNISONO_AVG: the largest |contribution|). 0: the rules pick no
+  // codec. The built-in rules pick int8, or onebit (with which to give a feedback), between hosts
+  // only.
   double max_error;
   // Of this tensor, or NULL; all ranks give one, or none does. The call's until it has ended.
   unisono_feedback_t feedback;

@@ -19,7 +19,6 @@ void encode(const void* values, void* residual, size_t count, void* wire) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "codecs/codec.h"
 #include "codecs/half.h"
 
 namespace unisono {
@@ -33,26 +32,14 @@ constexpr HalfFormat kFormat = {0x1p-8, 0x1p-134, 0x1.ffp127};
 }  // namespace
 
 extern const Codec kBf16Codec;
-const Codec kBf16Codec = {
-    .name = "bf16",
-    .summary = "the upper half of its float32, 1/2 of the bytes",
-    .special_values =
-        "NaN and infinities stay; from 2^128 - 2^119 up becomes an infinity; subnormal numbers are "
-        "kept down to 2^-133",
-    .ops = kHalfOps,
-    .relative_error = kFormat.relative_error,
-    .advised_quantisations = 0,
-    .wire_size = [](size_t count) { return 2 * count; },
-    .encode =
-        [](const void* values, void* residual, size_t count, void* wire) {
-          HWY_DYNAMIC_DISPATCH(encode)
-          (values, residual, count, wire);
-        },
-    .decode = [](const void* wire, size_t, size_t first, size_t n,
-                 void* values) { decode_half(DataType::kBfloat16, wire, first, n, values); },
-    .error_bound = [](const float* values,
-                      size_t count) { return half_error(kFormat, values, count); },
-};
+constinit const Codec kBf16Codec = half_codec<DataType::kBfloat16, kFormat>(
+    "bf16", "the upper half of its float32, 1/2 of the bytes",
+    "NaN and infinities stay; from 2^128 - 2^119 up becomes an infinity; subnormal numbers are "
+    "kept "
+    "down to 2^-133",
+    [](const void* values, void* residual, size_t count, void* wire) {
+      HWY_DYNAMIC_DISPATCH(encode)(values, residual, count, wire);
+    });
 
 }  // namespace unisono
 #endif

@@ -19,7 +19,6 @@ void encode(const void* values, void* residual, size_t count, void* wire) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "codecs/codec.h"
 #include "codecs/half.h"
 
 namespace unisono {
@@ -33,26 +32,13 @@ constexpr HalfFormat kFormat = {0x1p-11, 0x1p-25, 65520.0};
 }  // namespace
 
 extern const Codec kFp16Codec;
-const Codec kFp16Codec = {
-    .name = "fp16",
-    .summary = "IEEE binary16, 1/2 of the bytes",
-    .special_values =
-        "NaN and infinities stay; from 65520 up becomes an infinity; subnormal numbers are kept "
-        "down to 2^-24",
-    .ops = kHalfOps,
-    .relative_error = kFormat.relative_error,
-    .advised_quantisations = 0,
-    .wire_size = [](size_t count) { return 2 * count; },
-    .encode =
-        [](const void* values, void* residual, size_t count, void* wire) {
-          HWY_DYNAMIC_DISPATCH(encode)
-          (values, residual, count, wire);
-        },
-    .decode = [](const void* wire, size_t, size_t first, size_t n,
-                 void* values) { decode_half(DataType::kFloat16, wire, first, n, values); },
-    .error_bound = [](const float* values,
-                      size_t count) { return half_error(kFormat, values, count); },
-};
+constinit const Codec kFp16Codec = half_codec<DataType::kFloat16, kFormat>(
+    "fp16", "IEEE binary16, 1/2 of the bytes",
+    "NaN and infinities stay; from 65520 up becomes an infinity; subnormal numbers are kept down "
+    "to 2^-24",
+    [](const void* values, void* residual, size_t count, void* wire) {
+      HWY_DYNAMIC_DISPATCH(encode)(values, residual, count, wire);
+    });
 
 }  // namespace unisono
 #endif

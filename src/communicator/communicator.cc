@@ -55,7 +55,7 @@ class CommunicatorImpl final : public Communicator {
   void abort() override { executor_.request_abort(); }
 
  private:
-  std::unique_lock<std::mutex> lock() {
+  std::unique_lock<std::mutex> lock() const {
     return thread_.joinable() ? std::unique_lock(mutex_) : std::unique_lock<std::mutex>();
   }
   Shape shape() const;
@@ -81,11 +81,12 @@ class CommunicatorImpl final : public Communicator {
   Executor executor_;
   PlanCache plans_;
   static_assert(PlanCache::kMostPlans > CallLog::kCalls, "the log points to plans of the cache");
+  mutable Quantisations quantisations_;
   uint32_t sequence_ = 0;
   std::vector<std::unique_ptr<Request>> requests_;  // started and not yet ended
 
   // progress=thread only.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable work_, ended_;
   bool stop_ = false;
   std::thread thread_;
@@ -167,9 +168,10 @@ Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
 Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& call) const {
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
-  const auto hosts = static_cast<uint64_t>(*std::ranges::max_element(hosts_)) + 1;
-  auto match = rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts},
-                             shape(), {call.type, call.op, call.max_error, call.codec});
+  const auto hosts = static_cast<uint64_t>(shape().hosts());
+  auto match =
+      rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts}, shape(),
+                    {call.type, call.op, call.max_error, call.codec}, quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }
@@ -177,6 +179,7 @@ Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& cal
 Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduceCall& call) const {
   auto match = choose(call);
   if (!match.ok()) return match.status();
+  match->choice = on_hosts(match->choice, shape());
   const Algorithm* algorithm = find_algorithm(match->choice.algorithm);
   if (algorithm == nullptr)
     return unsupported(fmt::format("unknown algorithm '{}'", match->choice.algorithm));
@@ -201,6 +204,9 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
     request.choice.depth = static_cast<int>(settings_.integer(Setting::kDepth));
   UNISONO_RETURN_IF_ERROR(algorithm->supports(request.shape)
                               .in(fmt::format("{} ({})", match->choice.algorithm, match->rule)));
+  if (match->choice.links != CodecLinks::kAll)
+    UNISONO_RETURN_IF_ERROR(
+        quantisations_.of(*algorithm, request.shape, *codec, match->choice.links).status());
   return std::make_shared<const Plan>(make_plan(request));
 }
 
@@ -281,6 +287,7 @@ Status CommunicatorImpl::wait(Request* request) {
 }
 
 Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
+  const std::unique_lock guard = lock();
   auto built = build_plan(call);
   if (!built.ok()) return built.status();
   const Plan& plan = **built;

@@ -27,6 +27,7 @@ std::string signature_of(const PlanRequest& r, size_t slices) {
   for (const auto& [name, value] : r.shape.parameters.entries())
     text += fmt::format(" {}={}", name, value);
   if (r.choice.codec != "none") text += fmt::format(" codec={}", r.choice.codec);
+  if (r.choice.links == CodecLinks::kBetweenHosts) text += " links=between_hosts";
   if (r.shape.root != 0) text += fmt::format(" root={}", r.shape.root);
   if (!r.shape.servers.empty()) text += fmt::format(" servers={}", fmt::join(r.shape.servers, ","));
   if (slices != 1) text += fmt::format(" slices={}", slices);
@@ -94,8 +95,10 @@ uint64_t Plan::wire_bytes() const {
 Plan make_plan(const PlanRequest& request) {
   Plan plan;
   plan.codec = request.codec;
-  plan.schedule = request.codec == nullptr ? request.algorithm->build(request.shape)
-                                           : build_quantised(*request.algorithm, request.shape);
+  plan.schedule = request.codec == nullptr
+                      ? request.algorithm->build(request.shape)
+                      : build_quantised(*request.algorithm, request.shape,
+                                        on_links(request.choice.links, request.shape));
   plan.choice = request.choice;
   plan.reason = request.reason;
   plan.count = request.count;

@@ -38,13 +38,18 @@ struct Algorithm {
 
 using AlgorithmTable = std::span<const Algorithm* const>;
 
-// What runs a call. Text form: `sharded_ps(window=2) codec=fp16 depth=4`; parameters at their
-// default, codec=none and depth=0 are left out when printed.
+// Which messages a codec is for. Results are encoded on all links, so that all ranks get equal
+// bits.
+enum class CodecLinks : uint8_t { kAll, kBetweenHosts };
+
+// What runs a call. Text form: `sharded_ps(window=2) codec=fp16 links=between_hosts depth=4`;
+// parameters at their default, codec=none, links=all and depth=0 are left out when printed.
 struct Choice {
   std::string algorithm;
   Parameters parameters = {};
   std::string codec = "none";
   int depth = 0;  // slices in flight; 0: the executor's default
+  CodecLinks links = CodecLinks::kAll;
 
   bool operator==(const Choice&) const = default;
 };

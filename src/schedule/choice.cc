@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form of a Choice: `sharded_ps(window=2) codec=fp16 depth=4`.
+// The text form of a Choice: `sharded_ps(window=2) codec=fp16 links=between_hosts depth=4`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace unisono {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr std::string_view kKeys[] = {"codec", "depth"};
+constexpr std::string_view kKeys[] = {"codec", "depth", "links"};
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
@@ -84,6 +84,12 @@ Status parse_key(std::string_view word, std::vector<std::string_view>& seen, Cho
     const Result<int> depth = integer_between(key, value, 0, kMaxDepth);
     if (!depth.ok()) return depth.status();
     choice.depth = *depth;
+    return Status();
+  }
+  if (key == "links") {
+    if (value != "all" && value != "between_hosts")
+      return invalid_argument(fmt::format("links={}: expected all or between_hosts", value));
+    choice.links = value == "all" ? CodecLinks::kAll : CodecLinks::kBetweenHosts;
     return Status();
   }
   return unknown("key", key, kKeys);
@@ -160,6 +166,7 @@ std::string to_string(const Choice& choice, AlgorithmTable algorithms) {
   std::string text = choice.algorithm;
   if (!given.empty()) text += "(" + given + ")";
   if (choice.codec != "none") text += " codec=" + choice.codec;
+  if (choice.links == CodecLinks::kBetweenHosts) text += " links=between_hosts";
   if (choice.depth != 0) text += fmt::format(" depth={}", choice.depth);
   return text;
 }

@@ -334,6 +334,13 @@ std::vector<bool> results_sent_by(std::span<const Schedule> schedules) {
 
 }  // namespace
 
+OnLink on_links(CodecLinks links, const Shape& shape) {
+  if (links == CodecLinks::kAll) return {};
+  return [groups = shape.groups](int from, int to) {
+    return !groups.empty() && groups[static_cast<size_t>(from)] != groups[static_cast<size_t>(to)];
+  };
+}
+
 std::vector<Schedule> quantise(std::span<const Schedule> schedules, int contributors,
                                const OnLink& on_link) {
   const std::vector<bool> sent = results_sent_by(schedules);

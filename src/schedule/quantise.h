@@ -37,6 +37,8 @@ namespace unisono {
 // Whether messages between two ranks are encoded; the same on all ranks. Empty: all are.
 using OnLink = std::function<bool(int from, int to)>;
 
+OnLink on_links(CodecLinks links, const Shape& shape);
+
 // The schedules of all ranks, in rank order. With an `on_link`, what a recv takes must be a result,
 // and ranks that compute the same sums must do so from the same encoded messages: verify() tells.
 std::vector<Schedule> quantise(std::span<const Schedule> schedules, int contributors,

@@ -58,4 +58,8 @@ int Parameters::integer(std::string_view name) const {
 
 bool Shape::contributes(int peer) const { return !std::ranges::binary_search(servers, peer); }
 
+int Shape::hosts() const {
+  return groups.empty() ? 1 : *std::ranges::max_element(groups) + 1;
+}
+
 }  // namespace unisono

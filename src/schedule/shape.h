@@ -39,6 +39,7 @@ struct Shape {
 
   bool contributes(int peer) const;
   int contributors() const { return size - static_cast<int>(servers.size()); }
+  int hosts() const;
   // The rank `distance` places after mine on a circle (negative: before).
   int neighbour(int distance) const { return ((rank + distance) % size + size) % size; }
 };

@@ -11,8 +11,13 @@
 namespace unisono {
 namespace {
 
+// A codec trades work for bytes. It pays on the links between hosts, where they are slower than its
+// break-even (src/codecs/README.md), and gains little in one host's memory. fp16 is not among
+// these: from 65520 up no bound of its error holds, and nobody knows the values here.
 constexpr std::string_view kDefaultRules =
     "bytes<=64K: one_shot;"
+    "hosts>1: sharded_ps codec=onebit links=between_hosts;"
+    "hosts>1: sharded_ps codec=int8 links=between_hosts;"
     "*: sharded_ps;"
     "*: naive_ps";
 
@@ -101,7 +106,7 @@ Result<Rules> Rules::parse(std::string_view text, AlgorithmTable algorithms) {
 }
 
 Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape,
-                                   const CodecLimits& limits) const {
+                                   const CodecLimits& limits, Quantisations& known) const {
   Status reason;
   for (const Rule& rule : rules_) {
     if (!std::ranges::all_of(rule.conditions, [&](const Condition& c) { return c.holds(facts); }))
@@ -110,7 +115,8 @@ Result<Rules::Match> Rules::select(const RuleFacts& facts, const Shape& shape,
     candidate.parameters = rule.choice.parameters;
     reason = rule.algorithm->supports(candidate);
     if (reason.ok())
-      reason = check_codec(*rule.algorithm, candidate, limits.codec.value_or(rule.codec), limits);
+      reason = check_codec(*rule.algorithm, candidate, limits.codec.value_or(rule.codec),
+                           rule.choice.links, limits, known);
     if (!reason.ok()) continue;
     Match match{rule.choice, rule.text};
     if (limits.codec) match.choice.codec = name_of(*limits.codec);

@@ -36,7 +36,8 @@ class Rules {
     std::string rule;  // its text
   };
   // kUnsupported if no rule serves. `shape`'s parameters are set from each candidate.
-  Result<Match> select(const RuleFacts& facts, const Shape& shape, const CodecLimits& limits) const;
+  Result<Match> select(const RuleFacts& facts, const Shape& shape, const CodecLimits& limits,
+                       Quantisations& known) const;
 
  private:
   struct Condition {
