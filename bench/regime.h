@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -152,6 +153,8 @@ class Meter {
 
   Times measure(uint64_t bytes) {
     bytes_ = bytes;
+    slots_ = std::bit_floor(std::clamp<uint64_t>(kRotatedBytes / bytes, 1, kMostSlots));
+    stride_ = round_to_pages(bytes);
     Times times{};
     int wrong = 0;
     for (int round = 0; options_.check && round < 3; ++round) {
@@ -192,8 +195,7 @@ class Meter {
 
   // Small vectors take turns in several buffers, as the gradients of a training step do.
   void place() {
-    const uint64_t slots = std::clamp<uint64_t>(kRotatedBytes / bytes_, 1, kMostSlots);
-    const uint64_t at = calls_++ % slots * round_to_pages(bytes_);
+    const uint64_t at = (calls_++ & (slots_ - 1)) * stride_;
     source_ = reinterpret_cast<float*>(input_ + at);
     target_ = reinterpret_cast<float*>(output_ + at);
   }
@@ -257,7 +259,7 @@ class Meter {
   std::byte *input_, *output_;
   float *source_ = nullptr, *target_ = nullptr;
   std::vector<float> pattern_;
-  uint64_t bytes_ = 0;
+  uint64_t bytes_ = 0, slots_ = 1, stride_ = 0;
   size_t shift_ = 0, calls_ = 0;
 };
 

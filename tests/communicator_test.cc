@@ -182,6 +182,26 @@ TEST(Communicator, AStuckRankIsNamedAtTheDeadline) {
       with({{"UNISONO_TIMEOUT", "1s"}}));
 }
 
+TEST_P(Progress, ADeadlineEndsTheTestsOfACallToo) {
+  std::barrier end(2);
+  testing::run_threads(
+      2,
+      [&](Communicator& communicator) {
+        if (communicator.rank() == 1) return end.arrive_and_wait();  // never calls
+        float value = 1;
+        auto request = communicator.start({.input = &value, .output = &value, .count = 1});
+        ASSERT_TRUE(request.ok()) << request.status().message();
+        Status status = communicator.test(*request);
+        EXPECT_EQ(status.code(), StatusCode::kInProgress);
+        while (status.code() == StatusCode::kInProgress) status = communicator.test(*request);
+        EXPECT_EQ(status.code(), StatusCode::kTimeout) << status.message();
+        EXPECT_EQ(communicator.all_reduce({.input = &value, .output = &value, .count = 1}).code(),
+                  StatusCode::kTimeout);
+        end.arrive_and_wait();
+      },
+      with({{"UNISONO_TIMEOUT", "1s"}, {"UNISONO_PROGRESS", GetParam()}}));
+}
+
 TEST(Communicator, AbortFromAnotherThreadEndsAWait) {
   testing::run_threads(2, [](Communicator& communicator) {
     if (communicator.rank() == 1) return (void)communicator.all_gather("");

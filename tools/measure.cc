@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -22,9 +23,9 @@ constexpr int kSmallRounds = 8;  // checked calls of a vector that is shorter th
 constexpr uint64_t kRotatedBytes = 128 << 10;
 constexpr uint64_t kMostSlots = 8;
 
-// Small vectors take turns in several buffers, as the gradients of a training step do.
+// Small vectors take turns in several buffers, as the gradients of a training step do. A power of two.
 uint64_t slots_for(uint64_t bytes) {
-  return std::clamp<uint64_t>(kRotatedBytes / std::max<uint64_t>(bytes, 1), 1, kMostSlots);
+  return std::bit_floor(std::clamp<uint64_t>(kRotatedBytes / std::max<uint64_t>(bytes, 1), 1, kMostSlots));
 }
 
 uint64_t region_bytes(uint64_t largest_bytes) {
@@ -58,6 +59,7 @@ struct Report {
 
 struct Meter::Runner {
   const MeasureCase& which;
+  uint64_t slots, stride;  // of the region that calls take turns in
   Measurement measurement;
   AllReduceCall call;
   Report report;
@@ -112,8 +114,7 @@ const Problem& Meter::problem(InputSet set, const MeasureCase& which) {
 }
 
 void Meter::place(Runner& runner) {
-  const uint64_t bytes = runner.which.bytes();
-  const uint64_t at = calls_++ % slots_for(bytes) * round_to_pages(bytes);
+  const uint64_t at = (calls_++ & (runner.slots - 1)) * runner.stride;
   runner.call.output = output_.data() + at;
   runner.call.input = runner.which.in_place ? runner.call.output : input_.data() + at;
 }
@@ -313,6 +314,8 @@ Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
   Status prepared;
   for (const Candidate& candidate : candidates) {
     Runner runner{.which = which,
+                  .slots = slots_for(which.bytes()),
+                  .stride = round_to_pages(which.bytes()),
                   .measurement = {},
                   .call = {},
                   .report = {},

@@ -29,6 +29,7 @@ class Request {
   }
   Call* call_;  // null: given back once it has finished without failure
   Feedback* const feedback_;
+  std::optional<Deadline> deadline_;  // of test(); runs while nothing moves
 };
 
 namespace {
@@ -64,6 +65,7 @@ class CommunicatorImpl final : public Communicator {
   Result<std::shared_ptr<const Plan>> build_plan(const AllReduceCall& call) const;
   Result<Call*> begin(const AllReduceCall& call);
   Status finish(Call& call, std::unique_lock<std::mutex>& lock);
+  void time_out(const Call& call);
   void run_thread();
 
   const std::unique_ptr<Bootstrap> bootstrap_;
@@ -234,11 +236,13 @@ Status CommunicatorImpl::finish(Call& call, std::unique_lock<std::mutex>& lock) 
   if (!thread_.joinable()) return executor_.wait(call, timeout_);
   const bool ended =
       ended_.wait_for(lock, timeout_, [&] { return call.finished() || !executor_.failure().ok(); });
-  if (!ended)
-    executor_.fail(
-        Status(StatusCode::kTimeout, fmt::format("{}: not ended in {}", call.describe_wait(),
-                                                 settings_.text(Setting::kTimeout))));
+  if (!ended) time_out(call);
   return call.finished() ? Status() : executor_.failure();
+}
+
+void CommunicatorImpl::time_out(const Call& call) {
+  executor_.fail(Status(StatusCode::kTimeout, fmt::format("{}: not ended in {}", call.describe_wait(),
+                                                          settings_.text(Setting::kTimeout))));
 }
 
 Status CommunicatorImpl::all_reduce(const AllReduceCall& call) {
@@ -263,9 +267,10 @@ Status CommunicatorImpl::test(Request* request) {
   {
     const std::unique_lock guard = lock();
     if (!request->call_->finished() && executor_.check().ok()) {
-      if (!thread_.joinable()) executor_.progress();
-      if (!request->call_->finished() && executor_.failure().ok())
-        return Status(StatusCode::kInProgress, request->call_->describe_wait());
+      if (!thread_.joinable() && executor_.progress()) request->deadline_.reset();
+      if (!request->deadline_) request->deadline_ = Deadline::after(timeout_);
+      if (request->deadline_->passed()) time_out(*request->call_);
+      if (!request->call_->finished() && executor_.failure().ok()) return Status(StatusCode::kInProgress, {});
     }
   }
   return wait(request);

@@ -19,6 +19,10 @@ constexpr std::chrono::milliseconds kLongestNap{5};
 // A wait without progress is long after that; the clock is read at every so many checks.
 constexpr std::chrono::seconds kLongWait{1};
 constexpr uint32_t kChecksPerLook = 16;
+// A yield that takes longer has given other programs their time slices. Sleepers are woken at once instead, so for
+// so many waits nobody yields.
+constexpr std::chrono::microseconds kLongYield{500};
+constexpr int kWaitsWithoutYields = 64;
 
 void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -34,7 +38,7 @@ WaitPolicy wait_policy(int ranks, int cpus) {
   // With a CPU for each rank a short spin is quickest; the yields after it let in whoever else runs here, which
   // may be the rank that is waited for. With fewer CPUs than ranks it surely is.
   if (ranks <= cpus) return {.looks = 100, .spins = 200, .yields = 1000};
-  return {.looks = 5, .spins = 10, .yields = 20};
+  return {.looks = 5, .spins = 0, .yields = 20};
 }
 
 Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy, CallLog& log,
@@ -147,10 +151,17 @@ std::string Executor::statement(bool left) const {
   return log_.statement(oldest, left);
 }
 
+void Executor::yield() {
+  const auto begin = std::chrono::steady_clock::now();
+  sched_yield();
+  if (std::chrono::steady_clock::now() - begin > kLongYield) waits_without_yields_ = kWaitsWithoutYields;
+}
+
 Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
   // A peer that makes the call at the same time is a cache line away, less than a pause.
   for (int look = 0; look < policy_.looks && !call.finished() && !lane_.idle() && failure_.ok(); ++look)
     advance_lane();
+  if (!call.finished() && waits_without_yields_ > 0) --waits_without_yields_;
   int idle = 0;
   std::optional<Deadline> deadline;  // runs while nothing moves; a short wait reads no clock
   while (!call.finished()) {
@@ -159,8 +170,8 @@ Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
       deadline.reset();
     } else if (++idle <= policy_.spins) {
       cpu_pause();
-    } else if (idle <= policy_.spins + policy_.yields) {
-      sched_yield();
+    } else if (idle <= policy_.spins + policy_.yields && waits_without_yields_ == 0) {
+      yield();
     } else {
       if (!deadline) deadline = Deadline::after(timeout);
       sleep(kLongestNap);

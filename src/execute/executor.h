@@ -74,6 +74,7 @@ class Executor {
   bool advance_lane();
   std::string statement(bool left = false) const;
   void tell_of_long_wait();
+  void yield();
   void stop(Status cause);
 
   CallLog& log_;
@@ -88,6 +89,7 @@ class Executor {
   std::optional<Deadline> patience_;  // until the wait is long
   bool told_ = false;
   bool left_ = false;
+  int waits_without_yields_ = 0;
 };
 
 }  // namespace unisono
