@@ -2,19 +2,18 @@
 // Ranks of one host that may not share memory, as in a container with little of it or with system
 // calls denied: all take the network, for a reason that each logs; or all fail, where they must
 // not.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/caught.h"
 #include "tests/support/ranks.h"
 #include "tests/support/shared_texts.h"
 #include "tests/support/ucx_pair.h"
@@ -53,29 +52,6 @@ const Refusal kRefusals[] = {
     {limit_files, "shared memory: need "},
     {[] { deny(SYS_memfd_create); }, "cannot create shared memory: Operation not permitted"},
     {[] { deny(SYS_pidfd_open); }, "cannot watch processes (pidfd_open): Operation not permitted"},
-};
-
-// Standard error of this process and its children, as long as this lives.
-class Caught {
- public:
-  Caught() : kept_(dup(STDERR_FILENO)), file_(memfd_create("stderr", MFD_CLOEXEC)) {
-    dup2(file_, STDERR_FILENO);
-    fcntl(STDERR_FILENO, F_SETFL, O_APPEND);
-  }
-  ~Caught() {
-    dup2(kept_, STDERR_FILENO);
-    close(kept_);
-    close(file_);
-  }
-  Caught(const Caught&) = delete;
-  std::string text() const {
-    std::string text(static_cast<size_t>(lseek(file_, 0, SEEK_END)), '\0');
-    EXPECT_EQ(pread(file_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
-    return text;
-  }
-
- private:
-  const int kept_, file_;
 };
 
 struct Outcome {

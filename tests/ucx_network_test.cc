@@ -92,6 +92,32 @@ TEST(UcxConnect, IsHeldToInterfaceAndPorts) {
   exchange_one(*zero, *one, 0, 1);
 }
 
+// A network of this process's own, with IPv6 loopback only. False where that is not allowed.
+bool enter_ipv6_loopback_only() {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  const int control = socket(AF_INET, SOCK_DGRAM, 0);
+  ifreq interface = {};
+  std::strcpy(interface.ifr_name, "lo");
+  interface.ifr_flags = IFF_UP;
+  bool done = ioctl(control, SIOCSIFFLAGS, &interface) == 0;
+  interface.ifr_addr = {};  // none: takes 127.0.0.1 away
+  interface.ifr_addr.sa_family = AF_INET;
+  done = done && ioctl(control, SIOCSIFADDR, &interface) == 0;
+  close(control);
+  return done;
+}
+
+TEST(UcxConnect, Ipv6LoopbackAloneIsOneClearLine) {
+  in_fresh_process([] {
+    if (!enter_ipv6_loopback_only()) {
+      std::puts("UcxConnect.Ipv6LoopbackAloneIsOneClearLine tests nothing: no namespaces here");
+      return;
+    }
+    EXPECT_EQ(create_ucx(0, 2).status().message(),
+              "ucx needs a network address, and cannot use [::1] and link-local ones");
+  });
+}
+
 // A network of this process's own, with one address outside of loopback: fd00::7. False where that
 // is not allowed.
 bool enter_ipv6_only_network() {

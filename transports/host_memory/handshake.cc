@@ -297,6 +297,7 @@ Result<Handshake> Handshake::listen(const Address& mine) {
 Result<std::map<int, std::unique_ptr<PeerRegion>>> Handshake::exchange(
     int rank, const std::string& job_token, const Region& region,
     const std::map<int, Address>& peers, Deadline deadline) {
+  if (peers.empty()) return std::map<int, std::unique_ptr<PeerRegion>>();
   const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!process.valid()) return system_error("host_memory: cannot watch processes (pidfd_open)");
   Exchange exchange(rank, job_token, region, process.get(), peers);
