@@ -80,7 +80,9 @@ TEST(Rules, ACodecBetweenHostsNeedsNoLeaveWhereThereIsOneHost) {
 }
 
 std::string pick(const Rules& rules, RuleFacts facts, std::vector<int> servers = {}) {
-  const Shape shape{.size = static_cast<int>(facts.ranks), .servers = std::move(servers)};
+  Shape shape{.size = static_cast<int>(facts.ranks), .servers = std::move(servers)};
+  for (uint64_t rank = 0; rank < facts.ranks; ++rank)
+    shape.groups.push_back(static_cast<int>(rank * facts.hosts / facts.ranks));
   Quantisations known;
   const auto match = rules.select(facts, shape, {}, known);
   return match.ok() ? to_string(match->choice, algorithms())
