@@ -72,6 +72,19 @@ TEST(Environment, FindsThePlaceUnderEveryLauncher) {
        2,
        Way::kLocal,
        0},
+      // A local launcher that another one has started.
+      {{{"RANK", "1"},
+        {"WORLD_SIZE", "2"},
+        {"LOCAL_WORLD_SIZE", "2"},
+        {"OMPI_COMM_WORLD_RANK", "0"},
+        {"OMPI_COMM_WORLD_SIZE", "1"},
+        {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+        {"SLURM_NNODES", "4"}},
+       {},
+       1,
+       2,
+       Way::kLocal,
+       0},
   };
   for (const auto& test : kCases) {
     SCOPED_TRACE(&test - kCases);
@@ -110,6 +123,9 @@ TEST(Environment, RefusesWhatItCannotUnderstandByName) {
         {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}},
        {},
        "OMPI_COMM_WORLD_LOCAL_SIZE=2 of 4 ranks: ranks on several hosts need MASTER_ADDR"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_NNODES", "2"}},
+       {},
+       "SLURM_NNODES=2: ranks on several hosts need MASTER_ADDR"},
   };
   for (const auto& test : kCases) {
     const auto place = find_job(settings(test.settings), environment(test.variables));

@@ -2,7 +2,9 @@
 // Every algorithm × type × op × in place or not × aligned or not × count, on every rank.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -84,10 +86,38 @@ std::vector<size_t> small_counts(int ranks) {
   return {0, 1, p - 1, p, p + 1, 257};
 }
 
-class Matrix : public ::testing::TestWithParam<int> {};
+struct World {
+  std::string transport;
+  int ranks;
+};
+
+// Threads share memory as processes do; a network is for processes.
+class Matrix : public ::testing::TestWithParam<World> {
+ protected:
+  void run(const std::function<void(Communicator&)>& body) {
+    const auto& [transport, ranks] = GetParam();
+    testing::RankOptions options;
+    ASSERT_TRUE(options.settings.set("UNISONO_TRANSPORT", transport, "options").ok());
+    if (transport == "host_memory") return testing::run_threads(ranks, body, options);
+    const auto all_well = [&](Communicator& communicator) {
+      body(communicator);
+      return HasFailure() ? 1 : 0;
+    };
+    for (const int status : testing::run_processes(ranks, all_well, options)) EXPECT_EQ(status, 0);
+  }
+};
+
+std::vector<World> worlds() {
+  std::vector<World> all;
+  for (const std::string& transport : testing::built_transports())
+    for (const int ranks :
+         transport == "host_memory" ? std::vector{1, 2, 3, 5, 7, 8} : std::vector{1, 2, 3, 4, 5})
+      all.push_back({transport, ranks});
+  return all;
+}
 
 TEST_P(Matrix, SmallCountsFullProduct) {
-  testing::run_threads(GetParam(), [&](Communicator& communicator) {
+  run([&](Communicator& communicator) {
     for (const Algorithm* algorithm : algorithms())
       for (const DataType type : kDataTypes)
         for (const ReduceOp op : kReduceOps)
@@ -100,14 +130,15 @@ TEST_P(Matrix, SmallCountsFullProduct) {
 }
 
 TEST_P(Matrix, LargeCountPairwise) {
-  testing::run_threads(GetParam(), [&](Communicator& communicator) {
+  const size_t count = GetParam().transport == "host_memory" ? 1000003 : 200003;
+  run([&](Communicator& communicator) {
     size_t turn = 0;
     for (const Algorithm* algorithm : algorithms()) {
       for (const DataType type : kDataTypes) {
         // Over the types, each algorithm meets every op, in place and not, aligned and not.
         const ReduceOp op = kReduceOps[turn % kReduceOps.size()];
         run_case(communicator, {.algorithm = std::string(algorithm->name)},
-                 {type, op, turn % 2 == 0, turn / 2 % 2 == 0, 1000003}, InputSet::kExact);
+                 {type, op, turn % 2 == 0, turn / 2 % 2 == 0, count}, InputSet::kExact);
         ++turn;
       }
     }
@@ -115,7 +146,7 @@ TEST_P(Matrix, LargeCountPairwise) {
 }
 
 TEST_P(Matrix, SameBitsOnEveryRank) {
-  testing::run_threads(GetParam(), [&](Communicator& communicator) {
+  run([&](Communicator& communicator) {
     for (const Algorithm* algorithm : algorithms())
       for (const DataType type : kDataTypes)
         for (const ReduceOp op : kReduceOps)
@@ -125,7 +156,9 @@ TEST_P(Matrix, SameBitsOnEveryRank) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Matrix, ::testing::Values(1, 2, 3, 5, 7, 8));
+INSTANTIATE_TEST_SUITE_P(Worlds, Matrix, ::testing::ValuesIn(worlds()), [](const auto& info) {
+  return info.param.transport + "_" + std::to_string(info.param.ranks);
+});
 
 }  // namespace
 }  // namespace unisono

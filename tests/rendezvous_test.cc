@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 
 #include <atomic>
@@ -12,6 +13,7 @@
 #include "bootstrap/star.h"
 #include "bootstrap/token.h"
 #include "bootstrap/wire.h"
+#include "tests/support/caught.h"
 #include "tests/support/meeting.h"
 #include "tests/support/strangers.h"
 
@@ -44,6 +46,22 @@ TEST(Star, NamesRanksThatNeverCome) {
         },
         milliseconds(400));
   }
+}
+
+TEST(Star, SaysWhoIsMissingWhileItWaits) {
+  const std::string token = random_token();
+  const Endpoint where = local_endpoint(token);
+  Caught caught;
+  std::thread rank1(
+      [&] { EXPECT_FALSE(join_star(star(1, 4, token, where), Deadline::after(kLong)).ok()); });
+  StarOptions options = star(0, 4, token, where);
+  options.listeners.push_back(listen_on(where).take());
+  options.report_after = milliseconds(200);
+  const auto made = join_star(std::move(options), Deadline::after(milliseconds(700)));
+  rank1.join();
+  EXPECT_THAT(made.status().message(), HasSubstr("ranks 2, 3 of 4 missing after 0.7 s"));
+  EXPECT_THAT(caught.text(), HasSubstr("unisono rank 0: waiting for the job's ranks: ranks 2, 3 of "
+                                       "4 missing after 0.2 s\n"));
 }
 
 TEST(Star, AKilledProcessIsNamedPromptly) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transport contract, over every transport and every way to be a rank.
+// The transport contract of a good day, over every transport and every way to be a rank.
 #include "transport/transport.h"
 
 #include <gtest/gtest.h>
@@ -9,118 +9,14 @@
 #include <deque>
 #include <numeric>
 #include <random>
-#include <string>
-#include <vector>
 
-#include "tests/support/transport_world.h"
-#include "transports/registry.h"
-#include "transports/simulated/network.h"
+#include "tests/support/contract.h"
 
 namespace unisono::testing {
 namespace {
 
-struct Way {
-  std::string name;
-  std::function<void(int size, const Body& body)> run;
-};
-
-void run_processes_well(int size, const Create& create, const Body& body) {
-  for (const int status : run_transport_processes(size, create, body)) EXPECT_EQ(status, 0);
-}
-
-// With little staging every pair has a few KiB: fragments, full rings, messages set aside.
-Create with_little_staging(const TransportRow& row) {
-  return [&row](TransportContext context) {
-    static const Settings settings = [] {
-      Settings little;
-      EXPECT_TRUE(little.set("UNISONO_STAGING_BYTES", "64K", "test").ok());
-      return little;
-    }();
-    context.settings = &settings;
-    return row.create(context);
-  };
-}
-
-// A network is one communicator: a rank's n-th transport is in the n-th.
-void run_simulated(int size, const SimulatedOptions& options, const Body& body) {
-  const std::vector<std::shared_ptr<SimulatedNetwork>> networks{
-      SimulatedNetwork::create(size, options), SimulatedNetwork::create(size, options)};
-  std::vector<size_t> made(static_cast<size_t>(size));  // by rank; each touches its own
-  run_transport_threads(
-      size,
-      [&](const TransportContext& context) -> Result<std::unique_ptr<Transport>> {
-        return networks.at(made[static_cast<size_t>(context.rank)]++)->transport(context.rank);
-      },
-      body);
-}
-
-std::vector<Way> ways() {
-  std::vector<Way> all;
-  for (const TransportRow& row : transports()) {
-    for (const bool little : {false, true}) {
-      const std::string name = std::string(row.name) + (little ? "_little" : "");
-      const Create create = little ? with_little_staging(row) : Create(row.create);
-      all.push_back({name + "_threads", [create](int size, const Body& body) {
-                       run_transport_threads(size, create, body);
-                     }});
-      all.push_back({name + "_processes", [create](int size, const Body& body) {
-                       run_processes_well(size, create, body);
-                     }});
-    }
-  }
-  for (const bool rendezvous : {true, false})
-    all.push_back({rendezvous ? "simulated_rendezvous" : "simulated_eager",
-                   [rendezvous](int size, const Body& body) {
-                     run_simulated(size, {.seed = 7, .rendezvous = rendezvous}, body);
-                   }});
-  return all;
-}
-
-class Contract : public ::testing::TestWithParam<Way> {
- protected:
-  void run(int size, const Body& body) { GetParam().run(size, body); }
-};
-
 INSTANTIATE_TEST_SUITE_P(Ways, Contract, ::testing::ValuesIn(ways()),
                          [](const auto& info) { return info.param.name; });
-
-using Data = std::vector<std::byte>;
-
-// What `from` sends to `to` as its message of that number. Never the same for two messages.
-Data payload(int from, int to, uint32_t message, size_t bytes) {
-  Data data(bytes);
-  std::minstd_rand random(static_cast<unsigned>(from * 64 + to + 1) * 1009u + message);
-  const auto first = random();
-  for (size_t i = 0; i < bytes; ++i)
-    data[i] = static_cast<std::byte>((first + i * 131 + (i >> 8) * 7) & 0xff);
-  return data;
-}
-
-Key key(uint32_t message, uint32_t sequence = 1, uint32_t slice = 0) {
-  return {sequence, message, slice, 0xfeed};
-}
-
-// A message posted by a test: its buffer and its end.
-struct Post {
-  uint32_t message;
-  Data data;
-  Ended ended;
-};
-
-void expect_payload(const void* data, const Data& expected, uint32_t message) {
-  if (expected.empty()) return;
-  EXPECT_EQ(std::memcmp(data, expected.data(), expected.size()), 0)
-      << "message " << message << " of " << expected.size() << " bytes";
-}
-
-// Waits for a view, checks it and gives it back.
-void check_view(TransportRank& me, int peer, Ended& view, const Data& expected, uint32_t message) {
-  me.wait(view);
-  ASSERT_TRUE(view.status.ok()) << view.status.message();
-  ASSERT_TRUE(start_reading(view));
-  expect_payload(view.data, expected, message);
-  me.transport->channel(peer).release(view);
-}
 
 // Exchanges one message of that length each way with every peer.
 void exchange(TransportRank& me, uint32_t message, size_t bytes, bool views) {
@@ -365,141 +261,6 @@ TEST_P(Contract, PostsFromDone) {
     for (const Ended& send : sends) me.wait(send);
     me.barrier();
   });
-}
-
-struct MismatchCase {
-  uint32_t signature;
-  size_t sent, expected;
-  std::string message;
-};
-
-// Rank 0 expects something else than rank 1 sends; both learn it, whether before or after the send.
-void mismatch(TransportRank& me, const MismatchCase& c) {
-  Channel& channel = me.transport->channel(1 - me.rank);
-  Data data(std::max(c.sent, c.expected));
-  std::deque<Ended> ends;
-  if (me.rank == 0) {
-    channel.post_recv({7, 3, 0, 0xfeed}, data.data(), c.expected, ends.emplace_back());
-    me.wait(ends[0]);
-  } else {
-    channel.post_send({7, 3, 0, c.signature}, data.data(), c.sent, ends.emplace_back());
-    // The send may have ended well; a later one will not.
-    me.wait_until(
-        [&] {
-          if (ends.back().times > 0 && ends.back().status.ok())
-            channel.post_send(key(1000 + static_cast<uint32_t>(ends.size()), 8), data.data(), 8,
-                              ends.emplace_back());
-          return ends.back().times > 0 && !ends.back().status.ok();
-        },
-        "the mismatch");
-  }
-  EXPECT_EQ(ends.back().status.code(), StatusCode::kMismatch);
-  EXPECT_NE(ends.back().status.message().find(c.message), std::string_view::npos)
-      << ends.back().status.message();
-  Ended later;
-  channel.post_recv(key(2000), data.data(), 8, later);
-  me.wait(later);
-  EXPECT_EQ(later.status.code(), StatusCode::kMismatch);
-  me.barrier();
-}
-
-TEST_P(Contract, MismatchIsKnownToBoth) {
-  const MismatchCase cases[] = {
-      {0xfeed, 4096, 512, "message 3 of call 7: rank 1 sent 4096 bytes, rank 0 expected 512"},
-      {0xfeed, 1 << 20, 512, "message 3 of call 7: rank 1 sent 1048576 bytes, rank 0 expected 512"},
-      {0xfeed, 0, 512, "message 3 of call 7: rank 1 sent 0 bytes, rank 0 expected 512"},
-      {0xbeef, 512, 512, "message 3 of call 7: rank 1 sent "}};
-  for (const MismatchCase& c : cases) run(2, [&c](TransportRank& me) { mismatch(me, c); });
-}
-
-// Who leaves in good order leaves its messages behind; nothing else comes from it.
-TEST_P(Contract, WhoLeavesIsNamed) {
-  run(3, [](TransportRank& me) {
-    Data data(8);
-    Ended first, second, third, fourth;
-    if (me.rank == 1) {
-      const Data out = payload(1, 0, 0, 8);
-      for (const int peer : {0, 2}) {
-        Ended& send = peer == 0 ? first : second;
-        me.transport->channel(peer).post_send(key(0), out.data(), 8, send);
-      }
-      me.wait(first);
-      me.wait(second);
-      me.transport.reset();
-      return;
-    }
-    Channel& channel = me.transport->channel(1);
-    channel.post_recv(key(9), data.data(), 8, second);
-    Data received(8);
-    channel.post_recv(key(0), received.data(), 8, first);
-    me.wait(first);
-    me.wait(second);
-    EXPECT_TRUE(first.status.ok()) << first.status.message();
-    expect_payload(received.data(), payload(1, 0, 0, 8), 0);
-    EXPECT_EQ(second.status.code(), StatusCode::kPeerFailed);
-    EXPECT_EQ(second.status.message(), "rank 1 left");
-    channel.post_send(key(1), data.data(), 8, third);
-    channel.post_view(key(2), 8, fourth);
-    me.wait(third);
-    me.wait(fourth);
-    EXPECT_EQ(third.status.message(), "rank 1 left");
-    EXPECT_EQ(fourth.status.message(), "rank 1 left");
-  });
-}
-
-// After abort() the aborter's buffers are its own again, while peers are in the midst of receiving:
-// what they get is whole or is an error. (ThreadSanitizer sees it when it is not so.)
-TEST_P(Contract, AbortWhilePeersRead) {
-  for (int round = 0; round < 8; ++round) {
-    run(3, [round](TransportRank& me) {
-      constexpr uint32_t kMessages = 20;
-      constexpr size_t kBytes = 60000;
-      std::deque<Post> posts;
-      if (me.rank == 0) {
-        for (int peer = 1; peer < me.size; ++peer)
-          for (uint32_t m = 0; m < kMessages; ++m) {
-            Post& post = posts.emplace_back(m, payload(0, peer, m, kBytes), Ended());
-            me.transport->channel(peer).post_send(key(m), post.data.data(), kBytes, post.ended);
-          }
-        for (int turn = 0; turn < round * 5; ++turn) me.transport->progress();
-        me.transport->abort();
-        for (Post& post : posts) {
-          EXPECT_EQ(post.ended.times, 1);
-          if (!post.ended.status.ok()) {
-            EXPECT_EQ(post.ended.status.code(), StatusCode::kAborted);
-          }
-          std::ranges::fill(post.data, std::byte{0xee});
-        }
-        Ended late;
-        me.transport->channel(1).post_recv(key(0), posts[0].data.data(), 8, late);
-        me.wait(late);
-        EXPECT_EQ(late.status.code(), StatusCode::kAborted);
-        return;
-      }
-      for (uint32_t m = 0; m < kMessages; ++m) {
-        Post& post = posts.emplace_back(m, Data(kBytes), Ended());
-        Channel& channel = me.transport->channel(0);
-        if (m % 2 == 0) {
-          channel.post_view(key(m), kBytes, post.ended);
-        } else {
-          channel.post_recv(key(m), post.data.data(), kBytes, post.ended);
-        }
-      }
-      for (Post& post : posts) {
-        me.wait(post.ended);
-        if (!post.ended.status.ok()) {
-          EXPECT_EQ(post.ended.status.message(), "rank 0 left");
-          continue;
-        }
-        const Data expected = payload(0, me.rank, post.message, kBytes);
-        const bool is_view = post.message % 2 == 0;
-        if (!is_view) expect_payload(post.data.data(), expected, post.message);
-        if (is_view && start_reading(post.ended))
-          expect_payload(post.ended.data, expected, post.message);
-        if (is_view) me.transport->channel(0).release(post.ended);
-      }
-    });
-  }
 }
 
 // Two communicators of the same ranks, with the same keys in flight.

@@ -19,8 +19,9 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 
 constexpr int kRanks = 4;
+constexpr size_t kCount = 500'000, kLargeCount = 16 << 20;
 enum class End { kKilled, kExited, kLeftInACall, kAborted };
-enum class Phase { kBeforeTheFirstCall, kInACall, kBetweenCalls };
+enum class Phase { kBeforeTheFirstCall, kInACall, kInALargeCall, kBetweenCalls };
 
 Status call(Communicator& communicator, size_t count) {
   std::vector<float> values(count, 1);
@@ -33,20 +34,27 @@ void begin_phase(Communicator& communicator, Phase phase, SharedTexts& texts) {
   texts.meet(kRanks);
 }
 
+size_t count_in(Phase phase) {
+  return phase == Phase::kInALargeCall ? kLargeCount : kCount;
+}
+
 // Only kLeftInACall and kAborted come back.
 void end_it(Communicator& communicator, End end, Phase phase) {
-  static std::vector<float> values(500000, 1);
-  if (phase == Phase::kInACall || end == End::kLeftInACall)
-    (void)communicator.start(
+  static std::vector<float> values(count_in(phase), 1);
+  if (phase == Phase::kInACall || phase == Phase::kInALargeCall || end == End::kLeftInACall) {
+    const auto request = communicator.start(
         {.input = values.data(), .output = values.data(), .count = values.size()});
+    for (int turn = 0; phase == Phase::kInALargeCall && turn < 100; ++turn)
+      if (communicator.test(*request).code() != StatusCode::kInProgress) _exit(1);
+  }
   if (end == End::kKilled) raise(SIGKILL);
   if (end == End::kExited) _exit(3);
   if (end == End::kAborted) communicator.abort();
 }
 
-std::string fate_of(Communicator& communicator) {
+std::string fate_of(Communicator& communicator, size_t count) {
   Status status;
-  for (int i = 0; i < 1000 && status.ok(); ++i) status = call(communicator, 500000);
+  for (int i = 0; i < 1000 && status.ok(); ++i) status = call(communicator, count);
   const Status later = call(communicator, 1);
   if (later.message() != status.message())
     return "another verdict later: " + std::string(later.message());
@@ -54,7 +62,7 @@ std::string fate_of(Communicator& communicator) {
 }
 
 void try_end(End end, int victim, Phase phase, std::string_view expected,
-             const char* transport = "host_memory") {
+             const std::string& transport = "host_memory") {
   SCOPED_TRACE(fmt::format("rank {}, end {}, phase {}", victim, static_cast<int>(end),
                            static_cast<int>(phase)));
   SCOPED_TRACE(transport);
@@ -70,7 +78,7 @@ void try_end(End end, int victim, Phase phase, std::string_view expected,
         if (rank == victim) {
           end_it(communicator, end, phase);
         } else {
-          texts.write(static_cast<size_t>(rank), fate_of(communicator));
+          texts.write(static_cast<size_t>(rank), fate_of(communicator, count_in(phase)));
         }
         return 0;
       },
@@ -90,11 +98,10 @@ void try_end(End end, int victim, Phase phase, std::string_view expected,
 }
 
 TEST(Processes, ADeathIsOneVerdictWhereverAndWheneverItComes) {
-  std::vector<const char*> transports = {"host_memory"};
-  if (UNISONO_HAS_UCX) transports.push_back("ucx");
-  for (const char* const transport : transports)
+  for (const std::string& transport : built_transports())
     for (int victim = 0; victim < kRanks; ++victim)
-      for (const Phase phase : {Phase::kBeforeTheFirstCall, Phase::kInACall, Phase::kBetweenCalls})
+      for (const Phase phase : {Phase::kBeforeTheFirstCall, Phase::kInACall, Phase::kInALargeCall,
+                                Phase::kBetweenCalls})
         try_end(End::kKilled, victim, phase, " died", transport);
 }
 

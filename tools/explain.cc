@@ -98,12 +98,14 @@ class Explain final : public Command {
     const auto rules =
         Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
     if (!rules.ok()) return rules.status().in("UNISONO_RULES");
+    const uint64_t mapped =
+        shape.hosts() == 1 && settings->text(Setting::kTransport) != "ucx" ? 1 : 0;
     const auto max_error = parse_error(max_error_);
     if (!max_error) return bad_value("--max-error", max_error_, "a number from 0, e.g. 0.01");
     Quantisations known;
     auto match = rules->select(
-        {bytes, static_cast<uint64_t>(shape.size), static_cast<uint64_t>(shape.hosts())}, shape,
-        {.max_error = *max_error}, known);
+        {bytes, static_cast<uint64_t>(shape.size), static_cast<uint64_t>(shape.hosts()), mapped},
+        shape, {.max_error = *max_error}, known);
     if (!match.ok()) return match.status();
     return Pick{match->choice, fmt::format("rule '{}' of {}", match->rule,
                                            text.empty() ? "the built-in rules" : "UNISONO_RULES")};

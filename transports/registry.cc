@@ -11,7 +11,7 @@ namespace unisono {
 std::span<const TransportRow> transports() {
   static const std::vector<TransportRow> kTable = {
       {"host_memory", "ranks of one host, as processes or threads, through shared memory",
-       create_host_memory},
+       create_host_memory, true},
       {"ucx", "the network through UCX: TCP, and RDMA where there is some", create_ucx_transport},
   };
   return kTable;

@@ -21,18 +21,17 @@ namespace {
 struct Launcher {
   const char* rank;
   const char* size;
-  const char* only_with;  // a variable that must be set too; or null
+  const char* local_size;  // of this host; or null
+  const char* only_with;   // a variable that must be set too; or null
 };
 constexpr Launcher kLaunchers[] = {
-    {"RANK", "WORLD_SIZE", nullptr},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", nullptr},
-    {"PMI_RANK", "PMI_SIZE", nullptr},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"},
+    {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", nullptr},
+    {"SLURM_PROCID", "SLURM_NTASKS", nullptr, "SLURM_STEP_ID"},
 };
 
-// Variables that say how many of the ranks are on this host, or how many hosts there are.
-constexpr const char* kLocalSizes[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                       "MPI_LOCALNRANKS"};
+// How many hosts there are, for launchers that tell no local size.
 constexpr const char* kHostCounts[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
 
 // What tells one job from another, by launcher; all that are set count.
@@ -57,7 +56,8 @@ Result<int64_t> number(const char* name, const std::string& text, int64_t least,
       fmt::format("{}={}: expected a number from {} to {}", name, text, least, most));
 }
 
-Status read_rank(const Environment& environment, JobPlace& place) {
+// Whose variables gave rank and size; null for none.
+Result<const Launcher*> read_rank(const Environment& environment, JobPlace& place) {
   for (const Launcher& launcher : kLaunchers) {
     if (launcher.only_with != nullptr && !environment(launcher.only_with)) continue;
     const auto rank = environment(launcher.rank), size = environment(launcher.size);
@@ -72,9 +72,9 @@ Status read_rank(const Environment& environment, JobPlace& place) {
     if (!rank_value.ok()) return rank_value.status();
     place.size = static_cast<int>(*size_value);
     place.rank = static_cast<int>(*rank_value);
-    return Status();
+    return &launcher;
   }
-  return Status();
+  return nullptr;
 }
 
 // When a process started, in ticks since boot: field 22 of proc_pid_stat(5). Process numbers come
@@ -102,13 +102,17 @@ Result<std::string> token_of(const Settings& settings, const Environment& enviro
   return derive_token(words);
 }
 
-Status check_one_host(const Environment& environment, const JobPlace& place) {
+// Launchers start each other: only what the innermost one says counts.
+Status check_one_host(const Environment& environment, const Launcher& launcher,
+                      const JobPlace& place) {
   constexpr std::string_view kAdvice =
       "ranks on several hosts need MASTER_ADDR (rank 0's host) and MASTER_PORT";
-  for (const char* name : kLocalSizes)
-    if (const auto size = environment(name); size && *size != std::to_string(place.size))
-      return invalid_argument(
-          fmt::format("{}={} of {} ranks: {}", name, *size, place.size, kAdvice));
+  const auto local =
+      launcher.local_size == nullptr ? std::nullopt : environment(launcher.local_size);
+  if (local && *local != std::to_string(place.size))
+    return invalid_argument(fmt::format("{}={} of {} ranks: {}", launcher.local_size, *local,
+                                        place.size, kAdvice));
+  if (local) return Status();
   for (const char* name : kHostCounts)
     if (const auto hosts = environment(name); hosts && *hosts != "1")
       return invalid_argument(fmt::format("{}={}: {}", name, *hosts, kAdvice));
@@ -143,13 +147,14 @@ Environment process_environment() {
 
 Result<JobPlace> find_job(const Settings& settings, const Environment& environment) {
   JobPlace place;
-  UNISONO_RETURN_IF_ERROR(read_rank(environment, place));
+  const auto launcher = read_rank(environment, place);
+  if (!launcher.ok()) return launcher.status();
   if (place.size == 1) return place;
   const std::string& way = settings.text(Setting::kBootstrap);
   const bool local =
       way == "local" || (way == "auto" && environment("MASTER_ADDR").value_or("").empty());
   place.way = local ? JobPlace::Way::kLocal : JobPlace::Way::kTcp;
-  UNISONO_RETURN_IF_ERROR(local ? check_one_host(environment, place)
+  UNISONO_RETURN_IF_ERROR(local ? check_one_host(environment, **launcher, place)
                                 : read_master(environment, place));
   auto token = token_of(settings, environment, local);
   if (!token.ok()) return token.status();

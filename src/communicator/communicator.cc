@@ -75,6 +75,7 @@ class CommunicatorImpl final : public Communicator {
   const Rules rules_;
   const std::optional<Choice> forced_;  // by the settings
   const std::vector<int> hosts_;
+  const bool mapped_;
   const std::vector<Channel*> channels_;
   const std::string transport_;
   const std::chrono::nanoseconds timeout_;
@@ -107,6 +108,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const S
       rules_(std::move(rules)),
       forced_(std::move(forced)),
       hosts_(agreement.hosts),
+      mapped_(connections.mapped),
       channels_(std::move(connections.channels)),
       transport_(connections.names.empty() ? "none"
                                            : fmt::format("{}", fmt::join(connections.names, "+"))),
@@ -171,9 +173,9 @@ Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& cal
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
   if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(shape().hosts());
-  auto match =
-      rules_.select({call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts}, shape(),
-                    {call.type, call.op, call.max_error, call.codec}, quantisations_);
+  auto match = rules_.select(
+      {call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts, mapped_ ? 1u : 0u},
+      shape(), {call.type, call.op, call.max_error, call.codec}, quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }

@@ -16,6 +16,7 @@ namespace {
 struct Word {
   Status status;
   std::string detail;
+  bool knows_why;  // its failure is its own, not that of another rank
 };
 
 class Connector {
@@ -33,7 +34,7 @@ class Connector {
  private:
   Result<std::vector<Word>> exchange(const Status& status, const std::string& detail);
   Status try_transport(const TransportRow& row);
-  void note(std::string_view transport, std::string_view reason);
+  void note(LogLevel level, std::string_view transport, std::string_view reason);
 
   Bootstrap& bootstrap_;
   const Settings& settings_;
@@ -46,22 +47,23 @@ class Connector {
 };
 
 Result<std::vector<Word>> Connector::exchange(const Status& status, const std::string& detail) {
-  const std::string fields[] = {status.ok() ? "" : std::string(status.message()), detail};
+  const std::string fields[] = {status.ok() ? "" : std::string(status.message()), detail,
+                                status.code() == StatusCode::kPeerFailed ? "" : "knows"};
   auto gathered = bootstrap_.all_gather(pack(fields), deadline_);
   if (!gathered.ok()) return gathered.status();
   std::vector<Word> words;
   for (const std::string& bytes : *gathered) {
-    auto parts = unpack(bytes, 2);
+    auto parts = unpack(bytes, 3);
     if (!parts) return Status(StatusCode::kMismatch, "a rank runs another version of unisono");
     words.push_back({(*parts)[0].empty() ? Status() : Status(StatusCode::kUnsupported, (*parts)[0]),
-                     std::move((*parts)[1])});
+                     std::move((*parts)[1]), !(*parts)[2].empty()});
   }
   return words;
 }
 
-void Connector::note(std::string_view transport, std::string_view reason) {
+void Connector::note(LogLevel level, std::string_view transport, std::string_view reason) {
   reasons_ += fmt::format("{}{}: {}", reasons_.empty() ? "" : "; ", transport, reason);
-  log_.write(LogLevel::kInfo, fmt::format("transport {} is not used: {}", transport, reason));
+  log_.write(level, fmt::format("transport {} is not used: {}", transport, reason));
 }
 
 // One round. An error means that the job cannot go on; a transport that does not serve is only
@@ -85,7 +87,7 @@ Status Connector::try_transport(const TransportRow& row) {
     if (reach.ok()) {
       peers.push_back({peer, word.detail});
     } else {
-      note(row.name, fmt::format("rank {}: {}", peer, reach.message()));
+      note(LogLevel::kInfo, row.name, fmt::format("rank {}: {}", peer, reach.message()));
     }
   }
   if (transport.ok() && !peers.empty()) failed = (*transport)->connect(peers, deadline_);
@@ -93,13 +95,18 @@ Status Connector::try_transport(const TransportRow& row) {
   const size_t left = unreached_.size() - peers.size();
   auto connected = exchange(peers.empty() ? Status() : failed, left == 0 ? "" : "left");
   if (!connected.ok()) return connected.status();
-  for (size_t rank = 0; rank < connected->size(); ++rank) {
-    if ((*connected)[rank].status.ok()) continue;
-    note(row.name, fmt::format("rank {}: {}", rank, (*connected)[rank].status.message()));
+  const auto failure = [&](const Word& word) { return !word.status.ok() && word.knows_why; };
+  auto culprit = std::ranges::find_if(*connected, failure);
+  if (culprit == connected->end())
+    culprit = std::ranges::find_if(*connected, [](const Word& word) { return !word.status.ok(); });
+  if (culprit != connected->end()) {
+    note(LogLevel::kWarn, row.name,
+         fmt::format("rank {}: {}", culprit - connected->begin(), culprit->status.message()));
     return Status();
   }
   all_reached_ =
       std::ranges::all_of(*connected, [](const Word& word) { return word.detail.empty(); });
+  connections_.mapped = all_reached_ && row.maps_memory && connections_.transports.empty();
   if (peers.empty()) return Status();
   for (const PeerAddress& peer : peers) {
     connections_.channels[static_cast<size_t>(peer.rank)] = &(*transport)->channel(peer.rank);

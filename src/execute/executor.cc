@@ -24,6 +24,9 @@ constexpr uint32_t kChecksPerLook = 16;
 constexpr std::chrono::microseconds kLongYield{500};
 constexpr int kWaitsWithoutYields = 64;
 
+// Whoever shares its CPU with the rank that it waits for spins in vain, and is served by one of the first yields.
+constexpr int kSharingSpins = 10, kSharingYields = 4;
+
 void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -47,6 +50,7 @@ Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolic
       control_(control),
       transports_(std::move(transports)),
       policy_(policy),
+      spins_(policy.spins),
       lane_(transports_.size() == 1 ? transports_.front().get() : nullptr) {}
 
 Executor::~Executor() {
@@ -166,11 +170,13 @@ Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
   std::optional<Deadline> deadline;  // runs while nothing moves; a short wait reads no clock
   while (!call.finished()) {
     if (progress()) {
+      const bool shares = idle > spins_ && idle <= spins_ + kSharingYields;
+      if (idle > 0) spins_ = shares ? std::min(policy_.spins, kSharingSpins) : policy_.spins;
       idle = 0;
       deadline.reset();
-    } else if (++idle <= policy_.spins) {
+    } else if (++idle <= spins_) {
       cpu_pause();
-    } else if (idle <= policy_.spins + policy_.yields && waits_without_yields_ == 0) {
+    } else if (idle <= spins_ + policy_.yields && waits_without_yields_ == 0) {
       yield();
     } else {
       if (!deadline) deadline = Deadline::after(timeout);

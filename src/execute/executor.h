@@ -81,6 +81,7 @@ class Executor {
   Control& control_;
   std::vector<std::unique_ptr<Transport>> transports_;
   const WaitPolicy policy_;
+  int spins_;                   // as the policy says, or fewer where they have been in vain
   std::vector<Call*> running_;  // through schedules
   DirectLane lane_;
   Status failure_;

@@ -11,13 +11,16 @@
 namespace unisono {
 namespace {
 
-// A codec trades work for bytes. It pays on the links between hosts, where they are slower than its
-// break-even (src/codecs/README.md), and gains little in one host's memory. fp16 is not among
-// these: from 65520 up no bound of its error holds, and nobody knows the values here.
+// Without mapped memory a message costs microseconds of CPU at both ends, so few ones win for
+// longer. A codec trades work for bytes. It pays on the links between hosts, where they are slower
+// than its break-even (src/codecs/README.md), and gains little in one host's memory. fp16 is not
+// among these: from 65520 up no bound of its error holds, and nobody knows the values here.
 constexpr std::string_view kDefaultRules =
-    "bytes<=64K: one_shot;"
-    "hosts>1: sharded_ps codec=onebit links=between_hosts;"
-    "hosts>1: sharded_ps codec=int8 links=between_hosts;"
+    "mapped=1 bytes<=64K: one_shot;"
+    "mapped=0 ranks<=3 bytes<=2K: one_shot;"
+    "mapped=0 bytes<=32K: recursive_doubling;"
+    "hosts>1 bytes>64K: sharded_ps codec=onebit links=between_hosts;"
+    "hosts>1 bytes>64K: sharded_ps codec=int8 links=between_hosts;"
     "*: sharded_ps;"
     "*: naive_ps";
 
@@ -27,8 +30,10 @@ struct FactName {
   std::string_view name;
   uint64_t RuleFacts::*fact;
 };
-constexpr FactName kFactNames[] = {
-    {"bytes", &RuleFacts::bytes}, {"ranks", &RuleFacts::ranks}, {"hosts", &RuleFacts::hosts}};
+constexpr FactName kFactNames[] = {{"bytes", &RuleFacts::bytes},
+                                   {"ranks", &RuleFacts::ranks},
+                                   {"hosts", &RuleFacts::hosts},
+                                   {"mapped", &RuleFacts::mapped}};
 
 const Algorithm* find(AlgorithmTable algorithms, std::string_view name) {
   const auto found =
@@ -61,7 +66,7 @@ Result<Rules::Condition> Rules::parse_condition(std::string_view text) {
     return Condition{name->fact, comparison, *limit};
   }
   return invalid_argument(fmt::format(
-      "rule condition '{}': expected bytes, ranks or hosts, then <, <=, =, >= or >, then a "
+      "rule condition '{}': expected bytes, ranks, hosts or mapped, then <, <=, =, >= or >, then a "
       "number, e.g. bytes<=8K",
       text));
 }

@@ -2,10 +2,11 @@
 // Rules: the text that says which choice runs a call, by message size and ranks. Defaults are
 // written in it, and so are a user's.
 //
-//   bytes<=8K: one_shot; bytes<=1M ranks<=8: sharded_ps; *: ring depth=8
+//   bytes<=8K mapped=1: one_shot; bytes<=1M ranks<=8: sharded_ps; *: ring depth=8
 //
 // Rules stand in order, separated by ';' or a new line; the first one whose conditions all hold and
-// whose algorithm supports the shape, and whose codec the call allows, wins. Conditions: bytes, ranks or hosts; <, <=, =, >=, >; a
+// whose algorithm supports the shape, and whose codec the call allows, wins. Conditions: bytes,
+// ranks, hosts or mapped (1 where all ranks map each other's memory, else 0); <, <=, =, >=, >; a
 // number (bytes with K, M, G). `*` always holds.
 #pragma once
 
@@ -24,6 +25,7 @@ struct RuleFacts {
   uint64_t bytes;
   uint64_t ranks;
   uint64_t hosts;
+  uint64_t mapped;
 };
 
 class Rules {

@@ -143,6 +143,7 @@ struct TransportRow {
   std::string_view name;
   std::string_view summary;
   Result<std::unique_ptr<Transport>> (*create)(const TransportContext& context);
+  bool maps_memory = false;  // of its peers: a message costs no more than a copy
 };
 
 }  // namespace unisono

@@ -10,6 +10,8 @@
 #include <random>
 #include <thread>
 
+#include "transports/registry.h"
+
 namespace unisono::testing {
 namespace {
 
@@ -24,6 +26,7 @@ std::string random_hex_token() {
 
 int run_process(int rank, int size, const std::string& token,
                 const std::function<int(Communicator&)>& body, const RankOptions& options) {
+  if (options.before) options.before(rank);
   setenv("RANK", std::to_string(rank).c_str(), 1);
   setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
   Settings settings = options.settings;
@@ -42,6 +45,13 @@ int run_process(int rank, int size, const std::string& token,
 }
 
 }  // namespace
+
+std::vector<std::string> built_transports() {
+  std::vector<std::string> names;
+  for (const TransportRow& row : transports())
+    if (row.name != "ucx" || UNISONO_HAS_UCX) names.emplace_back(row.name);
+  return names;
+}
 
 Settings impatient() {
   Settings settings;

@@ -3,10 +3,15 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "communicator/communicator.h"
 
 namespace unisono::testing {
+
+// Names of the transports that this build has.
+std::vector<std::string> built_transports();
 
 // The defaults, but for a deadline that turns a hang into a failure with a name.
 Settings impatient();
@@ -14,6 +19,7 @@ Settings impatient();
 struct RankOptions {
   Settings settings = impatient();
   CommunicatorOptions communicator = {};
+  std::function<void(int rank)> before = {};  // in each process, before its communicator is made
 };
 
 // Runs `body` on `size` ranks as threads, each with its own communicator; ends when all have ended.

@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <vector>
 
 namespace unisono::host_memory {
@@ -28,6 +29,8 @@ constexpr size_t kTokenBytes = 16;
 constexpr size_t kMaxVisitors = 256;  // accepted connections that have not yet said who they are
 constexpr int kRetryMs = 5;           // for a peer whose queue of connections is full
 
+constexpr uint32_t kRefusal = UINT32_MAX;  // in place of an index: the sender cannot share memory
+
 // The one message of a connection; the region's file and the sender's pidfd come with it.
 struct Hello {
   uint32_t magic = 0x6f6c6548, version = Address::kVersion;  // "Helo"
@@ -35,6 +38,13 @@ struct Hello {
   int32_t from = 0, to = 0;
   uint32_t index = 0;  // of the receiver's block in the region
   int32_t pid = 0;
+
+  Hello() = default;
+  Hello(const std::string& job_token, int from, int to, uint32_t index)
+      : from(from), to(to), index(index), pid(static_cast<int32_t>(getpid())) {
+    assert(job_token.size() == kTokenBytes);
+    std::ranges::copy(job_token, token.begin());
+  }
 };
 constexpr size_t kHelloFiles = 2;
 
@@ -74,22 +84,35 @@ struct ControlBuffer {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kHelloFiles)> bytes{};
 };
 
-bool send_hello(const Descriptor& connection, const Hello& hello,
-                std::array<int, kHelloFiles> files) {
+// With no files at all, or kHelloFiles.
+bool send_hello(const Descriptor& connection, const Hello& hello, std::span<const int> files) {
   iovec vector{const_cast<Hello*>(&hello), sizeof hello};
   ControlBuffer control;
   msghdr message{};
   message.msg_iov = &vector;
   message.msg_iovlen = 1;
-  message.msg_control = control.bytes.data();
-  message.msg_controllen = control.bytes.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof files);
-  std::memcpy(CMSG_DATA(header), files.data(), sizeof files);
+  if (!files.empty()) {
+    message.msg_control = control.bytes.data();
+    message.msg_controllen = control.bytes.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(files.size_bytes());
+    std::memcpy(CMSG_DATA(header), files.data(), files.size_bytes());
+  }
   return retried([&] { return sendmsg(connection.get(), &message, MSG_NOSIGNAL); }) ==
          static_cast<ssize_t>(sizeof hello);
+}
+
+// 0, or the reason as errno: EAGAIN when the peer's queue of connections is full.
+int greet(const Address& peer, const Hello& hello, std::span<const int> files) {
+  const Descriptor connection = new_socket();
+  const SocketName name(peer);
+  if (!connection.valid() ||
+      retried([&] { return ::connect(connection.get(), name.get(), name.bytes); }) != 0)
+    return errno;
+  if (!same_user(connection)) return EACCES;
+  return send_hello(connection, hello, files) ? 0 : errno;
 }
 
 struct Received {
@@ -123,7 +146,7 @@ Received receive_hello(const Descriptor& connection) {
   return received;
 }
 
-// Null when the file is not a region that I may rely on.
+// Null when the file is not a region that I can rely on.
 std::unique_ptr<PeerRegion> adopt(Received& received) {
   auto peer = std::make_unique<PeerRegion>();
   const int file = received.files[0].get();
@@ -147,9 +170,7 @@ class Exchange {
  public:
   Exchange(int rank, const std::string& job_token, const Region& region, int process,
            const std::map<int, Address>& peers)
-      : rank_(rank), region_(region), process_(process), peers_(peers) {
-    assert(job_token.size() == kTokenBytes);
-    std::ranges::copy(job_token, token_.begin());
+      : rank_(rank), job_token_(job_token), region_(region), process_(process), peers_(peers) {
     for (const auto& [peer, address] : peers) to_greet_.push_back(peer);
   }
 
@@ -158,7 +179,7 @@ class Exchange {
 
   // Waits for the next event, at most until the deadline, and handles it.
   Status turn(const Descriptor& listener, Deadline deadline) {
-    UNISONO_RETURN_IF_ERROR(greet());
+    UNISONO_RETURN_IF_ERROR(greet_all());
     std::vector<pollfd> waits{{listener.get(), POLLIN, 0}};
     for (const Descriptor& visitor : visitors_) waits.push_back({visitor.get(), POLLIN, 0});
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
@@ -168,7 +189,7 @@ class Exchange {
       return system_error("host_memory: cannot wait for peers");
     accept_all(listener);
     hear();
-    return Status();
+    return failure_;
   }
 
   Status missing() const {
@@ -180,33 +201,21 @@ class Exchange {
 
  private:
   // Connects to all who have not been greeted; those whose queue is full are tried again.
-  Status greet() {
+  Status greet_all() {
     std::vector<int> again;
+    const int files[kHelloFiles] = {region_.file(), process_};
     for (const int peer : to_greet_) {
-      const Descriptor connection = new_socket();
-      if (!connection.valid()) return system_error("host_memory: cannot make a socket");
       const Address& address = peers_.at(peer);
-      const SocketName name(address);
-      if (retried([&] { return ::connect(connection.get(), name.get(), name.bytes); }) != 0) {
-        if (errno == ECONNREFUSED)
-          return Status(
-              StatusCode::kPeerFailed,
-              fmt::format("rank {} (pid {}) left before it was connected", peer, address.pid));
-        if (errno != EAGAIN)
-          return system_error(fmt::format("host_memory: cannot connect to rank {}", peer));
-        again.push_back(peer);
-        continue;
-      }
-      Hello hello;
-      hello.token = token_;
-      hello.from = rank_;
-      hello.to = peer;
-      hello.index = region_.index_of(peer);
-      hello.pid = static_cast<int32_t>(getpid());
-      if (!same_user(connection) || !send_hello(connection, hello, {region_.file(), process_}))
-        return Status(StatusCode::kPeerFailed,
-                      fmt::format("rank {} (pid {}) refused the connection: {}", peer, address.pid,
-                                  std::strerror(errno)));
+      const int error =
+          greet(address, Hello(job_token_, rank_, peer, region_.index_of(peer)), files);
+      if (error == ECONNREFUSED || error == EPIPE || error == ECONNRESET)
+        return Status(
+            StatusCode::kPeerFailed,
+            fmt::format("rank {} (pid {}) left before it was connected", peer, address.pid));
+      if (error != 0 && error != EAGAIN)
+        return Status(StatusCode::kSystem, fmt::format("host_memory: cannot connect to rank {}: {}",
+                                                       peer, std::strerror(error)));
+      if (error == EAGAIN) again.push_back(peer);
     }
     to_greet_ = std::move(again);
     return Status();
@@ -229,25 +238,37 @@ class Exchange {
     std::erase_if(visitors_, [&](const Descriptor& visitor) {
       Received received = receive_hello(visitor);
       if (received.bytes < 0) return errno != EAGAIN;
-      const Hello expected;
-      const Hello& hello = received.hello;
-      if (received.bytes == sizeof(Hello) && hello.magic == expected.magic &&
-          hello.version == expected.version && hello.token == token_ && hello.to == rank_ &&
-          peers_.contains(hello.from) && !found_.contains(hello.from) &&
-          received.files.size() == kHelloFiles)
-        if (auto region = adopt(received)) found_[hello.from] = std::move(region);
+      if (received.bytes == sizeof(Hello)) welcome(received);
       return true;
     });
   }
 
+  void welcome(Received& received) {
+    const Hello& hello = received.hello;
+    const Hello expected(job_token_, hello.from, rank_, 0);
+    if (hello.magic != expected.magic || hello.version != expected.version ||
+        hello.token != expected.token || hello.to != rank_ || !peers_.contains(hello.from) ||
+        found_.contains(hello.from))
+      return;
+    if (hello.index == kRefusal) {
+      failure_ = cannot_share(hello.from);
+    } else if (received.files.size() == kHelloFiles) {
+      if (auto region = adopt(received))
+        found_[hello.from] = std::move(region);
+      else
+        failure_ = system_error(fmt::format("cannot map the memory of rank {}", hello.from));
+    }
+  }
+
   const int rank_;
+  const std::string& job_token_;
   const Region& region_;
   const int process_;  // my pidfd
   const std::map<int, Address>& peers_;
-  std::array<char, kTokenBytes> token_{};
   std::vector<int> to_greet_;
   std::vector<Descriptor> visitors_;  // oldest first
   std::map<int, std::unique_ptr<PeerRegion>> found_;
+  Status failure_;
 };
 
 }  // namespace
@@ -258,6 +279,10 @@ Status no_connection(std::vector<int> ranks) {
   return Status(StatusCode::kTimeout,
                 fmt::format("host_memory: no connection with rank{} {} before the deadline",
                             ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", ")));
+}
+
+Status cannot_share(int rank) {
+  return Status(StatusCode::kPeerFailed, fmt::format("rank {} cannot share memory", rank));
 }
 
 Result<Handshake> Handshake::listen(const Address& mine) {
@@ -272,6 +297,7 @@ Result<Handshake> Handshake::listen(const Address& mine) {
 Result<std::map<int, std::unique_ptr<PeerRegion>>> Handshake::exchange(
     int rank, const std::string& job_token, const Region& region,
     const std::map<int, Address>& peers, Deadline deadline) {
+  if (peers.empty()) return std::map<int, std::unique_ptr<PeerRegion>>();
   const Descriptor process(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   if (!process.valid()) return system_error("host_memory: cannot watch processes (pidfd_open)");
   Exchange exchange(rank, job_token, region, process.get(), peers);
@@ -280,6 +306,14 @@ Result<std::map<int, std::unique_ptr<PeerRegion>>> Handshake::exchange(
     UNISONO_RETURN_IF_ERROR(exchange.turn(listener_, deadline));
   }
   return exchange.take();
+}
+
+void Handshake::refuse(int rank, const std::string& job_token, const std::map<int, Address>& peers,
+                       Deadline deadline) {
+  for (const auto& [peer, address] : peers)
+    while (greet(address, Hello(job_token, rank, peer, kRefusal), {}) == EAGAIN &&
+           !deadline.passed())
+      poll(nullptr, 0, kRetryMs);
 }
 
 }  // namespace unisono::host_memory

@@ -15,6 +15,8 @@ namespace unisono::host_memory {
 
 // kTimeout, naming the ranks.
 Status no_connection(std::vector<int> ranks);
+// kPeerFailed: that rank has said so itself.
+Status cannot_share(int rank);
 
 // A rank listens from before its address is known to anyone, so connecting needs no order.
 class Handshake {
@@ -23,12 +25,17 @@ class Handshake {
 
   // Gives `region` to each of `peers` (rank → address) and gets theirs. Who has another user or no
   // job token, sends anything else, or sends nothing, is dropped or ignored, and the handshake goes
-  // on. Errors: kTimeout naming the missing ranks; kPeerFailed naming one that is gone; kSystem.
+  // on. Errors: kTimeout naming the missing ranks; kPeerFailed naming one that is gone or cannot
+  // share memory; kSystem.
   Result<std::map<int, std::unique_ptr<PeerRegion>>> exchange(int rank,
                                                               const std::string& job_token,
                                                               const Region& region,
                                                               const std::map<int, Address>& peers,
                                                               Deadline deadline);
+
+  // Tells `peers` that no region will come from this rank, so that none waits for it.
+  void refuse(int rank, const std::string& job_token, const std::map<int, Address>& peers,
+              Deadline deadline);
 
  private:
   explicit Handshake(Descriptor listener) : listener_(std::move(listener)) {}

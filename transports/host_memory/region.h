@@ -95,7 +95,8 @@ struct PeerRegion {
   Pair pair() const { return Pair(data(), header().geometry, index); }
 };
 
-// Where threads of one process find each other's regions, by random ids. Thread-safe.
+// Where threads of one process find each other's regions, by random ids. An empty region says that
+// its owner has none to share. Thread-safe.
 void announce(uint64_t id, const std::shared_ptr<Region>& region);
 // Takes a share of each as it comes; null for those that have not come by the deadline.
 std::vector<std::shared_ptr<Region>> await_regions(const std::vector<uint64_t>& ids,

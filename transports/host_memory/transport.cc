@@ -111,7 +111,13 @@ Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline
   }
   std::ranges::sort(ranks);
   Result<std::shared_ptr<Region>> region = Region::create(ranks, staging_bytes_, mapped_bytes_);
-  if (!region.ok()) return region.status();
+  if (!region.ok()) {
+    announce(address_.id, std::make_shared<Region>());
+    handshake_->refuse(rank_, job_token_, processes, deadline);
+    (void)connect_threads(threads, deadline).ok();  // they take what was announced
+    withdraw(address_.id);
+    return region.status();
+  }
   region_ = region.take();
   if (mapped_bytes_ > 0 && peers.size() + 1 == channels_.size()) {
     mapped_.resize(channels_.size());
@@ -120,8 +126,10 @@ Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline
 
   announce(address_.id, region_);  // first: threads need not wait for my processes
   auto found = handshake_->exchange(rank_, job_token_, *region_, processes, deadline);
-  const Status status = found.ok() ? connect_threads(threads, deadline) : found.status();
+  if (!found.ok()) handshake_->refuse(rank_, job_token_, processes, deadline);
+  const Status status = connect_threads(threads, deadline);
   withdraw(address_.id);
+  UNISONO_RETURN_IF_ERROR(found.status());
   UNISONO_RETURN_IF_ERROR(status);
   for (auto& [peer, peer_region] : *found) open(peer, std::move(peer_region));
   handshake_.reset();
@@ -135,6 +143,7 @@ Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline
   for (const auto& [peer, address] : peers) ids.push_back(address.id);
   auto regions = await_regions(ids, deadline);
   std::vector<int> missing;
+  Status refusal;
   size_t next = 0;
   for (const auto& [peer, address] : peers) {
     auto region = std::make_unique<PeerRegion>();
@@ -143,14 +152,20 @@ Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline
       missing.push_back(peer);
       continue;
     }
+    if (region->data() == nullptr) {
+      refusal = cannot_share(peer);
+      continue;
+    }
+    if (region_ == nullptr) continue;
     region->index = region->same_process->index_of(rank_);
     open(peer, std::move(region));
   }
   if (!missing.empty()) return no_connection(missing);
+  // Even where all is lost: whoever has not come yet would wait for what is withdrawn.
   // Whoever has not taken a share of my region by now has taken none of its peers', or is slow.
   if (!await_takers(address_.id, static_cast<int>(peers.size()), deadline))
     return Status(StatusCode::kTimeout, "host_memory: a rank did not connect before the deadline");
-  return Status();
+  return refusal;
 }
 
 void HostMemory::open(int peer, std::unique_ptr<PeerRegion> region) {

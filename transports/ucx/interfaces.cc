@@ -153,9 +153,13 @@ Result<InterfaceChoice> choose_interfaces(std::string_view text) {
     names.insert(interface.name);
     choice.addresses.push_back(interface.address);
   }
+  if (choice.addresses.empty() && text.empty())
+    return unsupported("ucx needs a network address, and cannot use [::1] and link-local ones");
   if (choice.addresses.empty())
     return invalid_argument(fmt::format(
-        "UNISONO_INTERFACE={}: no such interface with an address; there are: {}", text, known));
+        "UNISONO_INTERFACE={}: no such interface with an address that ucx can use (not [::1], not "
+        "link-local); there are: {}",
+        text, known));
   const auto leads_out = [](const SocketAddress& address, int family) {
     return address.family() == family && !address.is_loopback();
   };
