@@ -51,7 +51,7 @@ Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolic
       transports_(std::move(transports)),
       policy_(policy),
       spins_(policy.spins),
-      lane_(transports_.size() == 1 ? transports_.front().get() : nullptr) {}
+      lane_(transports_.size() == 1 ? transports_.front().get() : nullptr, log.rank()) {}
 
 Executor::~Executor() {
   leave();
@@ -209,7 +209,7 @@ void Executor::stop(Status cause) {
   failure_ = std::move(cause);
   for (const auto& transport : transports_) transport->abort();
   running_.clear();
-  lane_.clear();
+  lane_.abort();
 }
 
 }  // namespace unisono

@@ -57,6 +57,7 @@ class Executor {
   // Tells the other ranks of the calls made here, which theirs are compared with.
   void make_statement() { control_.state(statement()); }
   bool idle() const { return running_.empty() && lane_.idle(); }
+  DirectLane& lane() { return lane_; }
   const DirectLane& lane() const { return lane_; }
 
   // From any thread: the waiter fails with kAborted within milliseconds, and the other ranks as if this one had died.

@@ -29,6 +29,7 @@ struct Plan {
   const Codec* codec = nullptr;  // of the schedule's encoded messages; null: there are none
   const DirectForm* direct = nullptr;  // runs in place of the schedule, and gives the same bits
   size_t turns = 0;                    // of the direct form
+  const DirectForm* mapped = nullptr;  // runs in place of `direct` where all buffers are mapped
   // All that ranks must agree on, "all_reduce 1024 f32 sum by ring", with what is not as usual; and its hash.
   std::string signature_text;
   uint32_t signature = 0;
@@ -69,6 +70,7 @@ struct PlanRequest {
   uint64_t layout = 0;  // of the vector; a part of the signature
   size_t slice_bytes;  // longest piece of a chunk that moves as one message
   bool mapped;         // all ranks map one another's blocks, and may use direct forms
+  bool mapped_buffers = false;  // and those for mapped buffers
 };
 
 // Precondition: the algorithm supports the shape, and the codec the type and op.
