@@ -5,9 +5,11 @@
 //
 // The share of a rank is read and written by that rank alone, so in place is no special case. A rank ends
 // when all have finished: then its output is complete, and nobody reads its input.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <span>
 
 #include "algorithms/direct/forms.h"
 #include "direct/buffers.h"
@@ -17,9 +19,8 @@ namespace unisono {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kLeastBytes = size_t{8} << 10;    // below, the lines and slots of one_shot are quicker
-constexpr size_t kPieceBytes = size_t{16} << 10;   // stays in a core's cache from the fold to the copies
-constexpr size_t kWorkBytes = size_t{256} << 10;   // between looks at whether a peer has withdrawn
+constexpr size_t kLeastBytes = size_t{2} << 10;    // below, the lines and slots of one_shot are quicker
+constexpr size_t kPieceBytes = size_t{256} << 10;  // between looks at whether a peer has withdrawn
 
 // Whole lines for each rank, so that no two write to one.
 ElementRange share_of(const DirectCall& call, int rank) {
@@ -29,28 +30,33 @@ ElementRange share_of(const DirectCall& call, int rank) {
   return {std::min(lines.begin * line, call.count), std::min(lines.end * line, call.count)};
 }
 
-void reduce_piece(const DirectCall& call, std::span<const MappedBuffers> buffers, size_t begin, size_t count) {
-  const size_t offset = begin * call.element_size;
-  std::array<const void*, kMostRanks> inputs;
-  for (size_t rank = 0; rank < buffers.size(); ++rank) inputs[rank] = buffers[rank].input + offset;
-  std::byte* const result = buffers[static_cast<size_t>(call.rank)].output + offset;
-  call.finish(result, inputs.data(), buffers.size(), count, call.divisor);
-  for (int distance = 1; distance < call.size(); ++distance) {
-    const auto peer = static_cast<size_t>((call.rank + distance) % call.size());
-    std::memcpy(buffers[peer].output + offset, result, count * call.element_size);
-  }
+// What a rank reads and writes fills its own cache: inputs and outputs together, twice the vector.
+bool should_stream(const DirectCall& call) {
+  static const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return cache > 0 && call.bytes() > static_cast<size_t>(cache) && call.input != call.output;
 }
 
 // False: a peer has withdrawn its buffers, and the call cannot end well.
 bool reduce_share(const DirectCall& call) {
   const TouchingPeers touching(call);
-  std::array<MappedBuffers, kMostRanks> buffers;
-  for (int rank = 0; rank < call.size(); ++rank) buffers[static_cast<size_t>(rank)] = buffers_of(call, rank);
+  const auto ranks = static_cast<size_t>(call.size());
   const ElementRange share = share_of(call, call.rank);
-  const size_t piece = kPieceBytes / call.element_size, work = kWorkBytes / call.element_size;
+  std::array<const void*, kMostRanks> input_room;
+  std::array<void*, kMostRanks> output_room;
+  const auto inputs = std::span(input_room).first(ranks);
+  const auto outputs = std::span(output_room).first(ranks);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const MappedBuffers buffers = buffers_of(call, static_cast<int>(rank));
+    inputs[rank] = buffers.input + share.begin * call.element_size;
+    outputs[rank] = buffers.output + share.begin * call.element_size;
+  }
+  const size_t piece = kPieceBytes / call.element_size;
   for (size_t begin = share.begin; begin < share.end; begin += piece) {
-    if ((begin - share.begin) % work == 0 && !touching.allowed()) return false;
-    reduce_piece(call, std::span(buffers).first(call.blocks.size()), begin, std::min(piece, share.end - begin));
+    if (!touching.allowed()) return false;
+    call.spread(outputs.data(), inputs.data(), ranks, std::min(piece, share.end - begin), call.divisor,
+                should_stream(call));
+    for (const void*& input : inputs) input = static_cast<const std::byte*>(input) + kPieceBytes;
+    for (void*& output : outputs) output = static_cast<std::byte*>(output) + kPieceBytes;
   }
   return true;
 }
@@ -64,13 +70,10 @@ bool advance(DirectCall& call) {
     publish(mine.lines[call.sequence & 1][DirectBlock::kFinishedLine].word, call.entry_word());
     call.phase = kAwaitFinished;
     call.peer = 0;
-    call.ring = true;
   }
-  for (; call.peer < call.size(); ++call.peer) {
-    if (call.peer == call.rank || has_entered(call, call.peer, DirectBlock::kFinishedLine)) continue;
-    call.ring = false;  // only the last one to finish wakes the others
-    return false;
-  }
+  for (; call.peer < call.size(); ++call.peer)
+    if (call.peer != call.rank && !has_entered(call, call.peer, DirectBlock::kFinishedLine)) return false;
+  call.ring = true;  // who sleeps waits for the last one to finish, which does not sleep
   return true;
 }
 

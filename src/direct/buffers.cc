@@ -31,14 +31,16 @@ Places enter(DirectCall& call) {
   const Places mine{place(call.input), place(call.output)};
   Line& line = line_of(call, call.rank);
   std::memcpy(line.payload, &mine, sizeof mine);
-  publish(line.word, call.entry_word());
+  line.word.store(call.entry_word(), std::memory_order_seq_cst);
   return mine;
 }
 
-// Whether a peer waits to learn what only my entry tells it.
-bool someone_waits(DirectCall& call) {
+// Whether a peer that has mapped buffers may sleep for my entry. Such a peer stores its word, and before it sleeps
+// loads mine behind a fence.
+bool someone_waits(const DirectCall& call) {
   for (int peer = 0; peer < call.size(); ++peer)
-    if (peer != call.rank && has_entered(call, peer, DirectBlock::kBuffersLine) && places_of(call, peer).mapped())
+    if (peer != call.rank && line_of(call, peer).word.load(std::memory_order_seq_cst) == call.entry_word() &&
+        places_of(call, peer).mapped())
       return true;
   return false;
 }
@@ -46,8 +48,7 @@ bool someone_waits(DirectCall& call) {
 }  // namespace
 
 Buffers find_buffers(DirectCall& call) {
-  const bool enters = call.phase == 0;
-  if (enters) {
+  if (call.phase == 0) {
     call.phase = 1;
     if (!enter(call).mapped()) {
       call.ring = someone_waits(call);
@@ -66,7 +67,7 @@ Buffers find_buffers(DirectCall& call) {
     all = false;
   }
   if (!all) return Buffers::kUnknown;
-  call.ring = enters;  // the last one to enter wakes the others
+  call.ring = true;  // who sleeps waits for the last one to enter, which does not sleep
   return Buffers::kMapped;
 }
 

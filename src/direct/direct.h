@@ -34,6 +34,7 @@ struct DirectCall {
   size_t count = 0;
   size_t element_size = 0;
   ReduceKernel finish = nullptr;
+  SpreadKernel spread = nullptr;  // the same into all outputs
   uint32_t divisor = 1;
   std::span<DirectBlock* const> blocks;  // by rank
 

@@ -21,6 +21,7 @@ Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
                .count = plan_->count,
                .element_size = plan_->element_size(),
                .finish = plan_->finish,
+               .spread = plan_->spread,
                .divisor = plan_->divisor,
                .blocks = blocks,
                .signature = plan_->signature};
@@ -86,12 +87,9 @@ bool Call::choose_form() {
 }
 
 void Call::advance_direct() {
-  bool ring = false;
-  if (form_ != nullptr || choose_form()) {
-    ring = direct_.ring;
-    if (form_->advance(direct_)) slices_left_ = 0;
-  }
-  direct_.ring |= ring;
+  const bool chosen = form_ != nullptr;
+  // Who sleeps for my entry is woken first: what follows may be long.
+  if ((chosen || choose_form()) && (chosen || !direct_.ring) && form_->advance(direct_)) slices_left_ = 0;
   if (!finished() && direct_.mismatched >= 0) {
     status_ = Status(StatusCode::kMismatch,
                      fmt::format("{}: rank {} makes another call", describe_wait(), direct_.mismatched));

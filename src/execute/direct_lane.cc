@@ -33,7 +33,11 @@ bool DirectLane::advance() {
 // Whether the call has ended; not if it has failed.
 bool DirectLane::run(Call& call) {
   call.advance();
-  if (call.take_ring()) transport_->wake_peers();
+  // What follows a published word may be long: those who sleep for it are woken first.
+  while (call.take_ring()) {
+    transport_->wake_peers();
+    if (!call.finished() && !call.failed()) call.advance();
+  }
   return call.finished();
 }
 

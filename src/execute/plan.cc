@@ -122,7 +122,9 @@ Plan make_plan(const PlanRequest& request) {
       request.op == ReduceOp::kAvg ? static_cast<uint32_t>(request.shape.contributors()) : 1;
   plan.reduce =
       reduce_kernel(request.type, request.op == ReduceOp::kAvg ? ReduceOp::kSum : request.op);
-  plan.finish = reduce_kernel(request.type, request.op);
+  const ReduceKernels finish = reduce_kernels(request.type, request.op);
+  plan.finish = finish.reduce;
+  plan.spread = finish.spread;
   prepare_edges(plan);
   return plan;
 }

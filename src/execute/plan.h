@@ -36,6 +36,7 @@ struct Plan {
   uint32_t divisor = 1;    // for the step that finishes an avg
   ReduceKernel reduce = nullptr;
   ReduceKernel finish = nullptr;          // the same, dividing
+  SpreadKernel spread = nullptr;          // and into several outputs
   std::vector<uint32_t> first_successor;  // steps + 1 entries into successors
   std::vector<uint32_t> successors;       // the inverse of Schedule::after
   // Per step: what must happen before its messages are posted, and then before it ends. A recv_reduce
