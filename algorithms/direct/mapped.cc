@@ -19,7 +19,7 @@ namespace unisono {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kLeastBytes = size_t{2} << 10;    // below, the lines and slots of one_shot are quicker
+constexpr size_t kLeastShare = size_t{2} << 10;    // bytes; below, one_shot's single flag is quicker than two
 constexpr size_t kPieceBytes = size_t{256} << 10;  // between looks at whether a peer has withdrawn
 
 // Whole lines for each rank, so that no two write to one.
@@ -33,7 +33,7 @@ ElementRange share_of(const DirectCall& call, int rank) {
 // What a rank reads and writes fills its own cache: inputs and outputs together, twice the vector.
 bool should_stream(const DirectCall& call) {
   static const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return cache > 0 && call.bytes() > static_cast<size_t>(cache) && call.input != call.output;
+  return cache > 0 && call.bytes() >= static_cast<size_t>(cache) && call.input != call.output;
 }
 
 // False: a peer has withdrawn its buffers, and the call cannot end well.
@@ -78,7 +78,7 @@ bool advance(DirectCall& call) {
 }
 
 bool serves(const DirectShape& shape) {
-  return shape.bytes >= kLeastBytes && shape.ranks <= kMostRanks;
+  return shape.bytes >= kLeastShare * static_cast<size_t>(shape.ranks) && shape.ranks <= kMostRanks;
 }
 
 }  // namespace

@@ -41,11 +41,12 @@ struct Product : Undivided {
 
 // Where folds go. One vector:
 struct ToOne {
+  static constexpr size_t kVectors = 4;  // at a time
   uint8_t* out;
-  template <class Format, size_t kVectors>
-  HWY_INLINE void put(const typename Format::V (&folded)[kVectors], size_t offset) const {
+  template <class Format, size_t kCount>
+  HWY_INLINE void put(const typename Format::V (&folded)[kCount], size_t offset) const {
     const size_t stride = hn::Lanes(typename Format::D()) * Format::kBytes;
-    for (size_t v = 0; v < kVectors; ++v) Format::store(folded[v], out + offset + v * stride);
+    for (size_t v = 0; v < kCount; ++v) Format::store(folded[v], out + offset + v * stride);
   }
   template <class Format>
   HWY_INLINE void put_rest(typename Format::V folded, size_t offset, size_t count) const {
@@ -56,13 +57,14 @@ struct ToOne {
 // Several vectors, all alike, perhaps past the caches:
 template <bool kStream>
 struct ToAll {
+  static constexpr size_t kVectors = kStream ? 1 : 4;  // a line of each output in turn
   void* const* outs;
   size_t n;
-  template <class Format, size_t kVectors>
-  HWY_INLINE void put(const typename Format::V (&folded)[kVectors], size_t offset) const {
+  template <class Format, size_t kCount>
+  HWY_INLINE void put(const typename Format::V (&folded)[kCount], size_t offset) const {
     const size_t stride = hn::Lanes(typename Format::D()) * Format::kBytes;
     for (size_t k = 0; k < n; ++k)
-      for (size_t v = 0; v < kVectors; ++v)
+      for (size_t v = 0; v < kCount; ++v)
         Format::template store<kStream>(folded[v], static_cast<uint8_t*>(outs[k]) + offset + v * stride);
   }
   template <class Format>
@@ -105,7 +107,7 @@ HWY_INLINE void fold_rest(const Target& target, const void* const* inputs, size_
 template <class Format, class Op, class Target>
 HWY_INLINE void fold_all(const Target& target, const void* const* inputs, size_t n, size_t count,
                          uint32_t divisor) {
-  constexpr size_t kVectors = 4;
+  constexpr size_t kVectors = Target::kVectors;
   const size_t lanes = hn::Lanes(typename Format::D());
   size_t i = 0;
   for (; i + kVectors * lanes <= count; i += kVectors * lanes)

@@ -46,11 +46,12 @@ HWY_INLINE void store_any(D d, hn::VFromD<D> vector, uint8_t* to) {
 #endif
 }
 
-// The same past the caches; `to` is aligned to the vector.
+// The same past the caches; `to` is aligned to the vector. Short vectors have no such store.
 template <bool kStream, class D>
 HWY_INLINE void put_any(D d, hn::VFromD<D> vector, uint8_t* to) {
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (kStream) return hn::Stream(vector, d, reinterpret_cast<hn::TFromD<D>*>(to));
+  if constexpr (kStream && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16)
+    return hn::Stream(vector, d, reinterpret_cast<hn::TFromD<D>*>(to));
 #endif
   store_any(d, vector, to);
 }
