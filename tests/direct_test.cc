@@ -69,10 +69,11 @@ TEST_P(DirectForms, GiveTheBitsOfTheirSchedules) {
     if (algorithm->forms.empty()) continue;
     for (const DataType type : {DataType::kFloat16, DataType::kFloat32, DataType::kFloat64}) {
       const auto expected = results(GetParam(), *algorithm, type, "schedule");
-      // Between threads all buffers are mapped.
-      for (const char* form : {"direct", "staged"})
-        EXPECT_EQ(results(GetParam(), *algorithm, type, form), expected)
-            << algorithm->name << " " << name_of(type) << " " << form;
+      EXPECT_EQ(results(GetParam(), *algorithm, type, "staged"), expected) << algorithm->name << " " << name_of(type);
+      // Between threads all buffers are mapped; tests/mapped_test.cc has the rest.
+      if (type == DataType::kFloat32) {
+        EXPECT_EQ(results(GetParam(), *algorithm, type, "direct"), expected) << algorithm->name;
+      }
     }
   }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct form of sharded_ps and one_shot where all ranks map the buffers of all: every rank reduces its share
-// of the vector from everyone's input into everyone's output. Nothing is staged: each element is read p times
-// and written p times, 2p accesses against 5p − 2, and there are two flags: entered (buffers.h) and finished.
+// Direct form of sharded_ps and one_shot where all ranks map the buffers of all: every rank reduces
+// its share of the vector from everyone's input into everyone's output. Nothing is staged: each
+// element is read p times and written p times, 2p accesses against 5p − 2, and there are two flags:
+// entered (buffers.h) and finished.
 //
-// The share of a rank is read and written by that rank alone, so in place is no special case. A rank ends
-// when all have finished: then its output is complete, and nobody reads its input.
+// The share of a rank is read and written by that rank alone, so in place is no special case. A
+// rank ends when all have finished: then its output is complete, and nobody reads its input.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,14 +20,16 @@ namespace unisono {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kLeastShare = size_t{2} << 10;    // bytes; below, one_shot's single flag is quicker than two
+// Bytes of a share. Below, one_shot's single flag is quicker than two.
+constexpr size_t kLeastShare = size_t{2} << 10;
 constexpr size_t kPieceBytes = size_t{256} << 10;  // between looks at whether a peer has withdrawn
 
 // Whole lines for each rank, so that no two write to one.
 ElementRange share_of(const DirectCall& call, int rank) {
   const size_t line = kDirectLine / call.element_size;
-  const ElementRange lines = elements_of({static_cast<uint32_t>(rank), 1}, static_cast<uint32_t>(call.size()),
-                                         (call.count + line - 1) / line);
+  const ElementRange lines =
+      elements_of({static_cast<uint32_t>(rank), 1}, static_cast<uint32_t>(call.size()),
+                  (call.count + line - 1) / line);
   return {std::min(lines.begin * line, call.count), std::min(lines.end * line, call.count)};
 }
 
@@ -53,8 +56,8 @@ bool reduce_share(const DirectCall& call) {
   const size_t piece = kPieceBytes / call.element_size;
   for (size_t begin = share.begin; begin < share.end; begin += piece) {
     if (!touching.allowed()) return false;
-    call.spread(outputs.data(), inputs.data(), ranks, std::min(piece, share.end - begin), call.divisor,
-                should_stream(call));
+    call.spread(outputs.data(), inputs.data(), ranks, std::min(piece, share.end - begin),
+                call.divisor, should_stream(call));
     for (const void*& input : inputs) input = static_cast<const std::byte*>(input) + kPieceBytes;
     for (void*& output : outputs) output = static_cast<std::byte*>(output) + kPieceBytes;
   }
@@ -72,7 +75,8 @@ bool advance(DirectCall& call) {
     call.peer = 0;
   }
   for (; call.peer < call.size(); ++call.peer)
-    if (call.peer != call.rank && !has_entered(call, call.peer, DirectBlock::kFinishedLine)) return false;
+    if (call.peer != call.rank && !has_entered(call, call.peer, DirectBlock::kFinishedLine))
+      return false;
   call.ring = true;  // who sleeps waits for the last one to finish, which does not sleep
   return true;
 }

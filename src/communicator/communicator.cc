@@ -69,6 +69,7 @@ class CommunicatorImpl final : public Communicator {
   Result<Call*> begin(const AllReduceCall& call);
   Status finish(Call& call, std::unique_lock<std::mutex>& lock);
   void time_out(const Call& call);
+  Status check_no_calls();
   void run_thread();
 
   const std::unique_ptr<Bootstrap> bootstrap_;
@@ -331,9 +332,17 @@ Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view m
   return gathered;
 }
 
+// Peers may wait for what only this rank's progress brings, before they come to do the same.
+Status CommunicatorImpl::check_no_calls() {
+  const std::unique_lock guard = lock();
+  if (executor_.idle()) return Status();
+  return invalid_argument("calls have started and not ended: expected none while memory is allocated or freed");
+}
+
 Result<void*> CommunicatorImpl::allocate(size_t bytes) {
   if (bytes == 0) return invalid_argument("memory of 0 bytes: expected at least 1");
   const std::lock_guard one_at_a_time(memory_mutex_);
+  UNISONO_RETURN_IF_ERROR(check_no_calls());
   const auto block = memory_.allocate(
       bytes, [this](std::string_view mine) { return all_gather(mine); }, Deadline::after(timeout_));
   if (!block.ok()) return block.status();
@@ -347,9 +356,9 @@ Status CommunicatorImpl::free(void* memory) {
   const std::lock_guard one_at_a_time(memory_mutex_);
   const auto block = memory_.find(memory);
   if (!block.ok()) return block.status();
+  UNISONO_RETURN_IF_ERROR(check_no_calls());
   {
     const std::unique_lock guard = lock();
-    if (!executor_.idle()) return invalid_argument("calls have started and not ended: expected none while memory is freed");
     if (!executor_.check().ok()) {
       memory_.free(**block);
       return Status();

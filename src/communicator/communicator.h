@@ -86,7 +86,7 @@ class Communicator {
   virtual Result<std::vector<std::string>> all_gather(std::string_view mine) = 0;
 
   // Collective. Zeroed memory of at least 1 byte for buffers, the same size on all ranks, mapped by all where
-  // they are of one host; begins with a page. kOutOfResources and kMismatch are the same on all ranks and change
+  // they are of one host; begins with a page. After all calls have ended. kOutOfResources and kMismatch are the same on all ranks and change
   // nothing.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Collective, after all calls have ended. kInvalidArgument, for what is no allocation or while calls run, changes

@@ -20,7 +20,8 @@ class OrdinaryMemory final : public SharedMemory {
  public:
   static Result<std::unique_ptr<SharedMemory>> create(size_t bytes) {
     auto memory = std::make_unique<OrdinaryMemory>();
-    void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const data =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
       return Status(StatusCode::kOutOfResources,
                     fmt::format("cannot get {} bytes of memory: {}", bytes, std::strerror(errno)));
@@ -60,8 +61,9 @@ Result<std::vector<Said>> exchange(const SymmetricMemory::Gather& gather, const 
     const auto said = unpack(bytes, 4);
     const auto code = said ? parse_integer((*said)[1]) : std::nullopt;
     // Whoever gathers something else says so in other words.
-    all.push_back(code ? Said{(*said)[0], Status(static_cast<StatusCode>(*code), (*said)[2]), (*said)[3]}
-                       : Said{"does something else", {}, {}});
+    all.push_back(
+        code ? Said{(*said)[0], Status(static_cast<StatusCode>(*code), (*said)[2]), (*said)[3]}
+             : Said{"does something else", {}, {}});
   }
   return all;
 }
@@ -81,28 +83,30 @@ Status common_status(const std::vector<Said>& all) {
 
 uint32_t SymmetricMemory::lowest_free_number() const {
   uint32_t number = 0;
-  while (std::ranges::any_of(blocks_, [&](const auto& block) { return block->number == number; })) ++number;
+  while (std::ranges::any_of(blocks_, [&](const auto& block) { return block->number == number; }))
+    ++number;
   return number;
 }
 
 Result<const SymmetricMemory::Block*> SymmetricMemory::allocate(size_t bytes, const Gather& gather,
-                                                                 Deadline deadline) {
+                                                                Deadline deadline) {
   auto block = std::make_unique<Block>();
   block->bytes = bytes;
   block->number = lowest_free_number();
   block->mapped = transport_ != nullptr && !transport_->one_process();
   Status status;
   if (bytes > DirectMemory::kMostBytes || block->number >= DirectMemory::kMostAllocations) {
-    status = Status(StatusCode::kOutOfResources,
-                    fmt::format("memory of {} bytes: expected at most {}, in at most {} allocations", bytes,
-                                DirectMemory::kMostBytes, DirectMemory::kMostAllocations));
+    status =
+        Status(StatusCode::kOutOfResources,
+               fmt::format("memory of {} bytes: expected at most {}, in at most {} allocations",
+                           bytes, DirectMemory::kMostBytes, DirectMemory::kMostAllocations));
   } else {
     auto made = block->mapped ? transport_->share(bytes) : OrdinaryMemory::create(bytes);
     status = made.status();
     if (made.ok()) block->memory = made.take();
   }
-  const std::string deed =
-      fmt::format("allocates {} bytes, {}", bytes, block->mapped ? "mapped by all" : "ordinary memory");
+  const std::string deed = fmt::format("allocates {} bytes, {}", bytes,
+                                       block->mapped ? "mapped by all" : "ordinary memory");
   const auto told = exchange(gather, deed, status, status.ok() ? block->memory->address() : "");
   if (!told.ok()) return told.status();
   UNISONO_RETURN_IF_ERROR(common_status(*told));
@@ -129,15 +133,16 @@ Result<const SymmetricMemory::Block*> SymmetricMemory::find(const void* memory) 
   for (const auto& block : blocks_) {
     if (block->mine == address) return block.get();
     if (std::less<>()(block->mine, address) && std::less<>()(address, block->mine + block->bytes))
-      return invalid_argument(fmt::format("memory lies {} bytes into an allocation: expected its beginning",
-                                          address - block->mine));
+      return invalid_argument(
+          fmt::format("memory lies {} bytes into an allocation: expected its beginning",
+                      address - block->mine));
   }
   return invalid_argument("memory was not allocated on this communicator, or has been freed");
 }
 
 Status SymmetricMemory::agree_to_free(const Block& block, const Gather& gather) const {
-  const auto told =
-      exchange(gather, fmt::format("frees allocation {} of {} bytes", block.number, block.bytes), Status());
+  const auto told = exchange(
+      gather, fmt::format("frees allocation {} of {} bytes", block.number, block.bytes), Status());
   return told.ok() ? common_status(*told) : told.status();
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// SymmetricMemory: memory for the buffers of callers, of which every rank gets a block of the same size.
+// SymmetricMemory: memory for the buffers of callers, of which every rank gets a block of the same
+// size.
 //
-// Where the ranks of a communicator are processes of one host, all map all blocks. Elsewhere a block is ordinary
-// memory, so that programs work everywhere; between threads that is mapped by nature.
+// Where the ranks of a communicator are processes of one host, all map all blocks. Elsewhere a
+// block is ordinary memory, so that programs work everywhere; between threads that is mapped by
+// nature.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +37,14 @@ class SymmetricMemory {
   // `transport` joins all ranks and maps memory, or is null.
   SymmetricMemory(int rank, Transport* transport) : rank_(rank), transport_(transport) {}
 
-  // Collective. A failure is the same on all ranks, and changes nothing: kOutOfResources with need and have,
-  // kMismatch; but for kInvalidArgument, and for the failures of `gather`. The block stays this object's.
+  // Collective. A failure is the same on all ranks, and changes nothing: kOutOfResources with need
+  // and have, kMismatch; but for kInvalidArgument, and for the failures of `gather`. The block
+  // stays this object's.
   Result<const Block*> allocate(size_t bytes, const Gather& gather, Deadline deadline);
   // The block that begins at `memory`. kInvalidArgument.
   Result<const Block*> find(const void* memory) const;
-  // Collective: that all ranks free the same block. kMismatch on all ranks, or the failure of `gather`.
+  // Collective: that all ranks free the same block. kMismatch on all ranks, or the failure of
+  // `gather`.
   Status agree_to_free(const Block& block, const Gather& gather) const;
   // Local.
   void free(const Block& block);

@@ -13,11 +13,14 @@ constexpr std::chrono::seconds kLongestWait{1};
 
 struct Places {
   DirectMemory::Place input, output;
-  bool mapped() const { return input != DirectMemory::kPrivate && output != DirectMemory::kPrivate; }
+  bool mapped() const {
+    return input != DirectMemory::kPrivate && output != DirectMemory::kPrivate;
+  }
 };
 
 Line& line_of(const DirectCall& call, int rank) {
-  return call.blocks[static_cast<size_t>(rank)]->lines[call.sequence & 1][DirectBlock::kBuffersLine];
+  return call.blocks[static_cast<size_t>(rank)]
+      ->lines[call.sequence & 1][DirectBlock::kBuffersLine];
 }
 
 Places places_of(const DirectCall& call, int rank) {
@@ -27,7 +30,9 @@ Places places_of(const DirectCall& call, int rank) {
 }
 
 Places enter(DirectCall& call) {
-  const auto place = [&](const std::byte* data) { return call.memory->place_of(call.rank, data, call.bytes()); };
+  const auto place = [&](const std::byte* data) {
+    return call.memory->place_of(call.rank, data, call.bytes());
+  };
   const Places mine{place(call.input), place(call.output)};
   Line& line = line_of(call, call.rank);
   std::memcpy(line.payload, &mine, sizeof mine);
@@ -35,11 +40,12 @@ Places enter(DirectCall& call) {
   return mine;
 }
 
-// Whether a peer that has mapped buffers may sleep for my entry. Such a peer stores its word, and before it sleeps
-// loads mine behind a fence.
+// Whether a peer that has mapped buffers may sleep for my entry. Such a peer stores its word, and
+// before it sleeps loads mine behind a fence.
 bool someone_waits(const DirectCall& call) {
   for (int peer = 0; peer < call.size(); ++peer)
-    if (peer != call.rank && line_of(call, peer).word.load(std::memory_order_seq_cst) == call.entry_word() &&
+    if (peer != call.rank &&
+        line_of(call, peer).word.load(std::memory_order_seq_cst) == call.entry_word() &&
         places_of(call, peer).mapped())
       return true;
   return false;
@@ -80,7 +86,8 @@ void withdraw_buffers(std::span<DirectBlock* const> blocks, int rank, const Dire
   blocks[static_cast<size_t>(rank)]->withdrawn.value.store(1, std::memory_order_seq_cst);
   const Deadline deadline = Deadline::after(kLongestWait);
   for (const DirectBlock* block : blocks)
-    while (block->busy.value.load(std::memory_order_seq_cst) != 0 && (memory.one_process() || !deadline.passed()))
+    while (block->busy.value.load(std::memory_order_seq_cst) != 0 &&
+           (memory.one_process() || !deadline.passed()))
       sched_yield();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // DirectMemory: the memory of callers that all ranks map, and where in it a buffer lies.
 //
-// Ranks map one another's allocations at different addresses, so they tell each other *places*: which
-// allocation, and how far into its owner's part. Between threads of one process every buffer is mapped, and
-// its place is its address.
+// Ranks map one another's allocations at different addresses, so they tell each other *places*:
+// which allocation, and how far into its owner's part. Between threads of one process every buffer
+// is mapped, and its place is its address.
 #pragma once
 
 #include <cassert>
@@ -49,9 +49,11 @@ class DirectMemory {
       const Part& part = parts_[number];
       if (part.blocks.empty()) continue;
       // Wraps for a buffer below the block.
-      const size_t offset = static_cast<size_t>(reinterpret_cast<uintptr_t>(data) -
-                                                reinterpret_cast<uintptr_t>(part.blocks[static_cast<size_t>(rank)]));
-      if (offset < part.bytes && bytes <= part.bytes - offset) return (number + 1) << kOffsetBits | offset;
+      const size_t offset =
+          static_cast<size_t>(reinterpret_cast<uintptr_t>(data) -
+                              reinterpret_cast<uintptr_t>(part.blocks[static_cast<size_t>(rank)]));
+      if (offset < part.bytes && bytes <= part.bytes - offset)
+        return (number + 1) << kOffsetBits | offset;
     }
     return kPrivate;
   }

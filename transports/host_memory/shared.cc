@@ -48,15 +48,16 @@ class Shared final : public SharedMemory {
 
 }  // namespace
 
-Result<std::unique_ptr<SharedMemory>> create_shared(int rank, int ranks, const std::string& job_token, size_t bytes) {
+Result<std::unique_ptr<SharedMemory>> create_shared(int rank, int ranks,
+                                                    const std::string& job_token, size_t bytes) {
   const Result<Address> address = Address::mine();
   if (!address.ok()) return address.status();
   Result<Handshake> handshake = Handshake::listen(*address);
   if (!handshake.ok()) return handshake.status();
   auto region = Region::create_block(bytes, ranks);
   if (!region.ok()) return region.status();
-  return std::unique_ptr<SharedMemory>(
-      std::make_unique<Shared>(Identity{rank, job_token, *address}, ranks, handshake.take(), region.take()));
+  return std::unique_ptr<SharedMemory>(std::make_unique<Shared>(
+      Identity{rank, job_token, *address}, ranks, handshake.take(), region.take()));
 }
 
 }  // namespace unisono::host_memory

@@ -9,8 +9,9 @@
 
 namespace unisono::host_memory {
 
-// A block of `bytes` of mine, not yet backed. Errors: kOutOfResources where the host has no room for one of each
-// of `ranks`; kSystem.
-Result<std::unique_ptr<SharedMemory>> create_shared(int rank, int ranks, const std::string& job_token, size_t bytes);
+// A block of `bytes` of mine, not yet backed. Errors: kOutOfResources where the host has no room
+// for one of each of `ranks`; kSystem.
+Result<std::unique_ptr<SharedMemory>> create_shared(int rank, int ranks,
+                                                    const std::string& job_token, size_t bytes);
 
 }  // namespace unisono::host_memory
