@@ -147,9 +147,8 @@ void CommunicatorImpl::run_thread() {
   while (!stop_) {
     work_.wait(guard, [&] { return stop_ || !executor_.idle(); });
     while (!stop_ && !executor_.idle()) {
-      const bool moved = executor_.progress();
+      const bool moved = executor_.progress() || executor_.sleep(kThreadNap);
       if (!executor_.check().ok() || executor_.idle() || moved) ended_.notify_all();
-      if (!moved) executor_.sleep(kThreadNap);
       // Lets callers in.
       guard.unlock();
       std::this_thread::yield();

@@ -100,14 +100,16 @@ bool Executor::progress() {
   return moved;
 }
 
-void Executor::sleep(std::chrono::nanoseconds longest) {
-  if (transports_.empty()) return;
+bool Executor::sleep(std::chrono::nanoseconds longest) {
+  if (transports_.empty()) return false;
   // Only the first one can be slept on; the others are looked at more often instead.
   if (transports_.size() > 1)
     longest = std::min<std::chrono::nanoseconds>(longest, std::chrono::microseconds(50));
-  transports_.front()->sleep(longest, [this] { return advance_lane(); });
+  bool moved = false;
+  transports_.front()->sleep(longest, [&] { return moved = advance_lane(); });
   for (size_t i = 1; i < transports_.size(); ++i)
     transports_[i]->sleep(std::chrono::nanoseconds(0));
+  return moved;
 }
 
 void Executor::request_abort() {

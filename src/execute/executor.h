@@ -45,8 +45,8 @@ class Executor {
   // After an error the executor has failed: no peer touches a buffer any more, and every later call
   // fails alike, on all ranks.
   Status wait(Call& call, std::chrono::nanoseconds timeout);
-  // One nap of at most `longest`, during which arrivals wake it.
-  void sleep(std::chrono::nanoseconds longest);
+  // One nap of at most `longest`, during which arrivals wake it; whether a call ended or failed in place of it.
+  bool sleep(std::chrono::nanoseconds longest);
 
   // ok, or why nothing works any more.
   const Status& failure() const { return failure_; }
