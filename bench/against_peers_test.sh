@@ -24,7 +24,7 @@ import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
 sizes = [row for row in rows if "unisono_us" in row]
 assert [row["bytes"] for row in sizes] == [8, 65536]
-assert all(row["unisono_us"] > 0 and row["floor_us"] > 0 and row["mapped_floor_us"] > 0 for row in sizes)
+assert all(row["unisono_us"] > 0 and row["unisono_mapped_us"] > 0 and row["mapped_over_floor"] > 0 and row["floor_us"] > 0 and row["mapped_floor_us"] > 0 for row in sizes)
 END
 }
 

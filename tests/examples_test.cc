@@ -45,6 +45,8 @@ const Example kExamples[] = {
      3,
      {"rank 0 of 3: mean gradient 2, 96 samples\n", "rank 2 of 3: mean gradient 2, 96 samples\n"}},
     {"06_train_digits", 0, {"1 ranks, 1 epochs of 44 steps; means of 4 seeds"}, {"1"}},
+    {"07_mapped_buffers", 0, {"rank 0 of 1, step 3: 3\n"}},
+    {"07_mapped_buffers", 3, {"rank 0 of 3, step 1: 6\n", "rank 2 of 3, step 3: 18\n"}},
 };
 
 struct Outcome {

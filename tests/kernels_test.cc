@@ -121,6 +121,50 @@ void check_all_counts(DataType type, ReduceOp op, size_t n) {
   }
 }
 
+// A spread is the reduction, into all outputs, of which one may be an input.
+void check_spread(DataType type, ReduceOp op, size_t n, size_t count, bool stream) {
+  const Operands in(type, n, count);
+  const uint32_t divisor = op == ReduceOp::kAvg ? static_cast<uint32_t>(n) : 1;
+  const size_t bytes = count * size_of(type), shift = stream ? 0 : 3 * size_of(type);
+  std::vector<uint8_t> expected(bytes);
+  reduce_kernel(type, op)(expected.data(), in.pointers.data(), n, count, divisor);
+  reference::unify_nans(type, expected.data(), count);
+
+  std::vector<std::unique_ptr<GuardedBuffer>> buffers;
+  std::vector<const void*> inputs = in.pointers;
+  std::vector<void*> outs;
+  for (size_t k = 0; k < n; ++k) {
+    buffers.push_back(std::make_unique<GuardedBuffer>(bytes + shift + 64));
+    std::memset(buffers[k]->begin(), kUntouched, buffers[k]->size());
+    outs.push_back(buffers[k]->begin() + shift);
+  }
+  std::memcpy(outs[n - 1], inputs[n - 1], bytes);
+  inputs[n - 1] = outs[n - 1];
+  reduce_kernels(type, op).spread(outs.data(), inputs.data(), n, count, divisor, stream);
+  for (size_t k = 0; k < n; ++k) {
+    auto* const out = static_cast<uint8_t*>(outs[k]);
+    reference::unify_nans(type, out, count);
+    ASSERT_EQ(std::memcmp(out, expected.data(), bytes), 0)
+        << name_of(type) << ' ' << name_of(op) << " n=" << n << " count=" << count << " output " << k;
+    const auto untouched = [](uint8_t byte) { return byte == kUntouched; };
+    ASSERT_TRUE(std::all_of<const uint8_t*>(buffers[k]->begin(), out, untouched)) << "count=" << count;
+    ASSERT_TRUE(std::all_of<const uint8_t*>(out + bytes, buffers[k]->end(), untouched)) << "count=" << count;
+  }
+}
+
+TEST(Spread, GivesAllOutputsWhatTheReductionGives) {
+  on_every_instruction_set([] {
+    for (DataType type : kDataTypes)
+      for (ReduceOp op : kReduceOps)
+        for (size_t n : {2, 3, 9})
+          for (size_t count : {0, 1, 31, 64, 129, 300})
+            for (bool stream : {false, true}) {
+              check_spread(type, op, n, count, stream);
+              if (HasFatalFailure()) return;
+            }
+  });
+}
+
 TEST(Reduce, EveryTypeAndOpAtEveryCount) {
   on_every_instruction_set([] {
     for (DataType type : kDataTypes)

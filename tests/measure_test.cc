@@ -35,6 +35,8 @@ class Corrupting final : public Communicator {
   Result<std::vector<std::string>> all_gather(std::string_view mine) override {
     return real_.all_gather(mine);
   }
+  Result<void*> allocate(size_t bytes) override { return real_.allocate(bytes); }
+  Status free(void* memory) override { return real_.free(memory); }
   void abort() override { real_.abort(); }
 
  private:

@@ -197,7 +197,7 @@ void run(const std::vector<size_t>& sizes, const std::vector<std::string>& forms
 }
 
 TEST(Mismatch, ThreadsSmall) {
-  run({8, 65536}, {"direct", "schedule"}, "host_memory", on_threads);
+  run({8, 65536}, {"direct", "staged", "schedule"}, "host_memory", on_threads);
 }
 TEST(Mismatch, ThreadsLarge) {
   run({64 << 20}, {"direct", "schedule"}, "host_memory", on_threads);

@@ -81,7 +81,7 @@ Meter::Meter(Communicator& communicator, const World& world)
 Meter::~Meter() = default;
 
 Result<std::unique_ptr<Meter>> Meter::create(Communicator& communicator, const World& world,
-                                             uint64_t largest_bytes) {
+                                             uint64_t largest_bytes, bool mapped) {
   Status status;
   auto meter = std::unique_ptr<Meter>(new Meter(communicator, world));
   const uint64_t most = available_memory() / (2 * static_cast<uint64_t>(world.local_ranks));
@@ -92,13 +92,23 @@ Result<std::unique_ptr<Meter>> Meter::create(Communicator& communicator, const W
         format_bytes(largest_bytes), world.local_ranks, most >> 20));
   }
   UNISONO_RETURN_IF_ERROR(agree(communicator, status));
-  for (Pages* pages : {&meter->input_, &meter->output_}) {
+  if (mapped) {
+    for (std::byte** buffer : {&meter->input_, &meter->output_}) {
+      const auto allocated = communicator.allocate(region_bytes(largest_bytes));
+      if (!allocated.ok()) return allocated.status();
+      *buffer = static_cast<std::byte*>(*allocated);
+    }
+    return meter;
+  }
+  for (Pages& pages : meter->pages_) {
     auto allocated = Pages::allocate(region_bytes(largest_bytes));
     if (!allocated.ok())
       status = allocated.status();
     else
-      *pages = allocated.take();
+      pages = allocated.take();
   }
+  meter->input_ = meter->pages_[0].data();
+  meter->output_ = meter->pages_[1].data();
   UNISONO_RETURN_IF_ERROR(agree(communicator, status));
   return meter;
 }
@@ -115,8 +125,8 @@ const Problem& Meter::problem(InputSet set, const MeasureCase& which) {
 
 void Meter::place(Runner& runner) {
   const uint64_t at = (calls_++ & (runner.slots - 1)) * runner.stride;
-  runner.call.output = output_.data() + at;
-  runner.call.input = runner.which.in_place ? runner.call.output : input_.data() + at;
+  runner.call.output = output_ + at;
+  runner.call.input = runner.which.in_place ? runner.call.output : input_ + at;
 }
 
 const FloatInputs& Meter::floats(const MeasureCase& which) {
@@ -145,7 +155,7 @@ Status Meter::prepare_floats(Runner& runner) {
   plain.choice->codec = "none";
   const auto plan = communicator_.plan(plain);
   if (!plan.ok()) return plan.status();
-  auto* values = reinterpret_cast<float*>(input_.data());
+  auto* values = reinterpret_cast<float*>(input_);
   floats(which).write(0, 0, 0, which.count, values);
   runner.report.codec_cost =
       measure_codec(**codec, values, which.count, algorithm, shape, choice.links, plan->wire_bytes,

@@ -67,9 +67,10 @@ struct Measurement {
 class Meter {
  public:
   // `communicator` must outlive it; `largest_bytes` is the longest vector to come. kInvalidArgument
-  // on all ranks, before memory is touched, when the buffers of a host's ranks do not fit there.
+  // on all ranks, before memory is touched, when the buffers of a host's ranks do not fit there. `mapped`: buffers
+  // come from the communicator's allocate(), and stay until its end.
   static Result<std::unique_ptr<Meter>> create(Communicator& communicator, const World& world,
-                                               uint64_t largest_bytes);
+                                               uint64_t largest_bytes, bool mapped);
   ~Meter();
 
   // One measurement a candidate, in their order. Errors are those of the communicator.
@@ -99,7 +100,8 @@ class Meter {
 
   Communicator& communicator_;
   const World world_;
-  Pages input_, output_;
+  Pages pages_[2];  // unless mapped
+  std::byte *input_ = nullptr, *output_ = nullptr;
   size_t shift_ = 0;  // of the newest input
   size_t calls_ = 0;
   int32_t token_ = 0, tokens_ = 0;

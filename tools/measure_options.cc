@@ -211,6 +211,7 @@ void MeasureFlags::declare(Flags& flags) {
              names_of(kDataTypes) + ", nccl-tests' names, a list, or all");
   flags.text("-o,--op", op, "LIST", names_of(kReduceOps) + ", a list, or all");
   flags.toggle("--in-place", in_place, "reduce into the input");
+  flags.toggle("--mapped", mapped, "buffers of unisono_alloc, which all ranks of a host map");
   flags.toggle("--fresh", fresh,
                "rewrite the input before every call, as a training step does (default)");
   flags.toggle("--hot", hot, "leave inputs alone: flatters where they fit in a cache");
@@ -258,6 +259,7 @@ Result<MeasureOptions> parse(const MeasureFlags& flags) {
     return invalid_argument("--fresh and --hot exclude each other: expected one of them");
   options.pattern.fresh = !flags.hot;
   options.pattern.in_place = flags.in_place;
+  options.mapped = flags.mapped;
   if (flags.check != "0" && flags.check != "1") return bad_value("--check", flags.check, "0 or 1");
   options.pattern.check = flags.check == "1";
   if (!flags.iterations.empty()) {

@@ -26,7 +26,7 @@ struct MeasureFlags {
   std::string data = {};
   std::string dtype = "f32";
   std::string op = "sum";
-  bool in_place = false;
+  bool in_place = false, mapped = false;
   bool fresh = false, hot = false;
   std::string transport = {};
   std::string iterations = {}, warmup = {};
@@ -40,6 +40,7 @@ struct MeasureFlags {
 struct MeasureOptions {
   std::optional<int> ranks;  // as asked for
   bool as_threads = false;
+  bool mapped = false;  // buffers of unisono_alloc
   std::vector<uint64_t> bytes;
   std::vector<DataType> types;
   std::vector<ReduceOp> ops;

@@ -62,8 +62,8 @@ class Sweep {
       opened = sinks.status();
     }
     UNISONO_RETURN_IF_ERROR(agree(session_.communicator, opened));
-    auto meter =
-        Meter::create(session_.communicator, session_.world, session_.options.largest_bytes());
+    auto meter = Meter::create(session_.communicator, session_.world, session_.options.largest_bytes(),
+                               session_.options.mapped);
     if (!meter.ok()) return meter.status();
     for (const DataType type : session_.options.types) {
       for (const ReduceOp op : session_.options.ops) {
@@ -147,10 +147,10 @@ std::string Session::header() const {
   const MeasureCase& pattern = options.pattern;
   const auto plan = communicator.plan({.count = 1, .choice = {}});
   std::string header = fmt::format(
-      "# all_reduce, {} rank{} ({}) on {} host{}, transport {}, {}\n", communicator.size(),
+      "# all_reduce, {} rank{} ({}) on {} host{}, transport {}, {}{}\n", communicator.size(),
       communicator.size() == 1 ? "" : "s", options.as_threads ? "threads" : "processes",
       world.hosts, world.hosts == 1 ? "" : "s", plan.ok() ? plan->transport : "unknown",
-      pattern.in_place ? "in place" : "out of place");
+      pattern.in_place ? "in place" : "out of place", options.mapped ? ", buffers of unisono_alloc" : "");
   header += fmt::format(
       "# timed: {}; up to {} batches of calls{}; a sample is the slowest rank's time\n",
       pattern.fresh ? "each rank rewrites its input, barrier, then one blocking call (fresh)"

@@ -10,6 +10,7 @@ namespace unisono {
 
 extern const std::span<const DirectForm* const> one_shot_forms;
 extern const std::span<const DirectForm* const> sharded_ps_forms;
+extern const DirectForm mapped_form;  // of both
 
 inline size_t no_turns(const DirectShape&) { return 0; }
 

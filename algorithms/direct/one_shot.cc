@@ -99,7 +99,7 @@ constexpr DirectForm kLines = {"lines", "payload in several lines, each with its
                                advance_lines};
 constexpr DirectForm kSlot = {"slot", "payload in a slot, announced by one flag", serves_slot, no_turns,
                               advance_slot};
-constexpr const DirectForm* kForms[] = {&kLine, &kLines, &kSlot};
+constexpr const DirectForm* kForms[] = {&kLine, &kLines, &kSlot, &mapped_form};
 
 }  // namespace
 

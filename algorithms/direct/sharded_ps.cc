@@ -164,7 +164,7 @@ size_t turns(const DirectShape& shape) {
 
 constexpr DirectForm kTwoShot = {"two_shot", "copy in, reduce and copy out overlap over parts of cache size",
                                  serves, turns, advance};
-constexpr const DirectForm* kForms[] = {&kTwoShot};
+constexpr const DirectForm* kForms[] = {&kTwoShot, &mapped_form};
 
 }  // namespace
 

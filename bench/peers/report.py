@@ -18,15 +18,15 @@ def format_size(size):
 
 def summarise(args, contenders):
     """One dictionary a size."""
-    unisono = contenders[0]
+    unisono, mapped = contenders[:2]
     floor = next((c for c in contenders if c.peer == "floor" and not c.failed), None)
     rows = []
     for size in args.bytes:
         time_us = unisono.time_us(size)
-        row = {"bytes": size, "ranks": args.ranks, "unisono_us": time_us,
+        row = {"bytes": size, "ranks": args.ranks, "unisono_us": time_us, "unisono_mapped_us": mapped.time_us(size),
                "busbw_GBps": size / time_us / 1e3 * 2 * (args.ranks - 1) / args.ranks, "peers": {}}
         for c in contenders:
-            if c.failed or c.peer in ("unisono", "floor"):
+            if c.failed or c.peer in ("unisono", "unisono_mapped", "floor"):
                 continue
             best = row["peers"].get(c.peer)
             if best is None or c.time_us(size) < best["time_us"]:
@@ -35,10 +35,12 @@ def summarise(args, contenders):
             best = min(row["peers"], key=lambda peer: row["peers"][peer]["time_us"])
             row["best_peer"] = best
             row["times_faster"] = row["peers"][best]["time_us"] / time_us
+            row["mapped_times_faster"] = row["peers"][best]["time_us"] / row["unisono_mapped_us"]
         if floor:
             row["floor_us"] = floor.time_us(("private", size))
             row["mapped_floor_us"] = floor.time_us(("mapped", size))
             row["over_floor"] = time_us / row["floor_us"]
+            row["mapped_over_floor"] = row["unisono_mapped_us"] / row["mapped_floor_us"]
         rows.append(row)
     return rows
 
@@ -57,7 +59,12 @@ def print_table(args, rows):
         header += f"{'faster':>9}"
     has_floor = "floor_us" in rows[0]
     if has_floor:
-        header += f"{'floor':>11}{'over':>7}{'mapped':>11}"
+        header += f"{'floor':>11}{'over':>7}"
+    header += f"{'mapped':>11}"
+    if peers:
+        header += f"{'faster':>9}"
+    if has_floor:
+        header += f"{'floor':>11}{'over':>7}"
     print(header + ("  best peer" if peers else ""))
     for row in rows:
         line = f"{format_size(row['bytes']):>6}{row['unisono_us']:>11.2f}{row['busbw_GBps']:>8.2f}"
@@ -65,7 +72,12 @@ def print_table(args, rows):
         if peers:
             line += f"{row['times_faster']:>8.2f}x"
         if has_floor:
-            line += f"{row['floor_us']:>11.2f}{row['over_floor']:>7.2f}{row['mapped_floor_us']:>11.2f}"
+            line += f"{row['floor_us']:>11.2f}{row['over_floor']:>7.2f}"
+        line += f"{row['unisono_mapped_us']:>11.2f}"
+        if peers:
+            line += f"{row['mapped_times_faster']:>8.2f}x"
+        if has_floor:
+            line += f"{row['mapped_floor_us']:>11.2f}{row['mapped_over_floor']:>7.2f}"
         if peers:
             best = row["best_peer"]
             line += f"  {best} ({row['peers'][best]['setting']})"

@@ -265,6 +265,25 @@ typedef struct unisono_feedback_state {
 UNISONO_API unisono_status_t unisono_feedback_query(unisono_feedback_t feedback,
                                                     unisono_feedback_state_t* state);
 
+// ---- Memory ----
+//
+// Buffers that all ranks of a host map save the copies in and out of staging: an all-reduce then reads each
+// rank's input and writes each rank's output where they lie. It does so where the input and output of every rank
+// lie in memory from unisono_alloc(), anywhere in it, or where all ranks are threads of one process, with any
+// memory; else the call runs as usual, with the same bits.
+
+// Every rank gets zeroed memory of its own, which begins with a page; `bytes`, at least 1, is the same on all
+// ranks. Works everywhere: where the ranks are not all of one host it is ordinary memory. Collective,
+// once all calls have ended. UNISONO_OUT_OF_RESOURCES and UNISONO_MISMATCH are the same on all ranks and, here, change nothing. After a
+// call that failed, peers may write to its output until the memory is freed. A child of fork() shares it.
+UNISONO_API unisono_status_t unisono_alloc(unisono_comm_t comm, size_t bytes, void** memory);
+
+// Frees what unisono_alloc() gave, once all calls have ended. Collective: waits for the others to free the same
+// memory, or, on a communicator that has failed, for nobody. UNISONO_INVALID_ARGUMENT (not the beginning of an
+// allocation, or calls that have not ended) changes nothing; after any other error too the memory is gone. NULL
+// is allowed. unisono_comm_destroy() frees what is left.
+UNISONO_API unisono_status_t unisono_free(unisono_comm_t comm, void* memory);
+
 // ---- Groups ----
 //
 // Many buffers of any counts, types and operations as one call. All-reduces between begin and end
@@ -290,7 +309,8 @@ typedef struct unisono_plan {
   size_t size;          // sizeof(unisono_plan_t), set by the caller
   char choice[128];     // "ring depth=4"
   char reason[256];     // "forced by the call", "rule 'bytes<=8K: one_shot'"
-  char form[32];        // "schedule", or the name of a hand-written form of the algorithm
+  char form[32];        // "schedule", or the name of a hand-written form of the algorithm, for private buffers
+                        // unless all ranks are threads of one process
   char transport[64];   // names joined by '+'; "none" in a world of one
   uint64_t wire_bytes;  // payload that this rank sends
   uint64_t slices;      // pieces that the vector is cut into; 0 for a count of 0

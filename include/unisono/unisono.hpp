@@ -360,6 +360,38 @@ class Communicator {
   std::unique_ptr<unisono_comm, Destroy> comm_;
 };
 
+// `count` numbers, zero at first, in memory that the ranks of a host all map; see Memory in unisono.h. A contiguous
+// range, so it serves as a buffer, whole or as a span of a part. Making and ending it is collective: all ranks do so
+// in the same order, after their calls have ended and before the communicator's end.
+template <Element T>
+class MappedArray {
+ public:
+  MappedArray(Communicator& communicator, size_t count) : count_(count) {
+    const size_t bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
+    void* memory;
+    detail::check(unisono_alloc(communicator.get(), bytes, &memory));
+    memory_ = {static_cast<T*>(memory), Free{communicator.get()}};
+  }
+
+  T* data() noexcept { return memory_.get(); }
+  const T* data() const noexcept { return memory_.get(); }
+  size_t size() const noexcept { return memory_ == nullptr ? 0 : count_; }
+  T* begin() noexcept { return data(); }
+  T* end() noexcept { return data() + size(); }
+  const T* begin() const noexcept { return data(); }
+  const T* end() const noexcept { return data() + size(); }
+  T& operator[](size_t index) noexcept { return data()[index]; }
+  const T& operator[](size_t index) const noexcept { return data()[index]; }
+
+ private:
+  struct Free {
+    unisono_comm_t comm = nullptr;
+    void operator()(T* memory) const { (void)unisono_free(comm, memory); }
+  };
+  size_t count_;
+  std::unique_ptr<T, Free> memory_;
+};
+
 }  // namespace cpp0
 }  // namespace unisono
 

@@ -116,6 +116,20 @@ Status end_request(unisono_comm& comm, unisono_request_t request, bool wait) {
   return status;
 }
 
+Status alloc(unisono_comm& comm, size_t bytes, void** memory) {
+  if (memory == nullptr) return invalid_argument("unisono_alloc: memory is NULL");
+  if (comm.group.is_open()) return invalid_argument("unisono_alloc: not inside a group");
+  const auto allocated = comm.core->allocate(bytes);
+  if (!allocated.ok()) return allocated.status().in("unisono_alloc");
+  *memory = *allocated;
+  return Status();
+}
+
+Status free(unisono_comm& comm, void* memory) {
+  if (comm.group.is_open()) return invalid_argument("unisono_free: not inside a group");
+  return comm.core->free(memory).in("unisono_free");
+}
+
 template <size_t kCapacity>
 void copy_text(std::string_view text, char (&to)[kCapacity]) {
   const size_t length = std::min(text.size(), kCapacity - 1);
@@ -182,6 +196,14 @@ unisono_status_t unisono_test(unisono_comm_t comm, unisono_request_t request) {
 unisono_status_t unisono_wait(unisono_comm_t comm, unisono_request_t request) {
   return on(comm, "unisono_wait",
             [&](unisono_comm& checked) { return end_request(checked, request, true); });
+}
+
+unisono_status_t unisono_alloc(unisono_comm_t comm, size_t bytes, void** memory) {
+  return on(comm, "unisono_alloc", [&](unisono_comm& checked) { return api::alloc(checked, bytes, memory); });
+}
+
+unisono_status_t unisono_free(unisono_comm_t comm, void* memory) {
+  return on(comm, "unisono_free", [&](unisono_comm& checked) { return api::free(checked, memory); });
 }
 
 unisono_status_t unisono_group_begin(unisono_comm_t comm) {

@@ -21,8 +21,9 @@ const std::vector<SettingRow> kTable = {
      "rules for auto, e.g. 'bytes<=8K: one_shot; *: ring'; empty: the built-in rules"},
     {Setting::kTransport, "UNISONO_TRANSPORT", SettingKind::kText, "auto", "",
      "transport for every peer, by name; auto: the best one that reaches the peer"},
-    {Setting::kForm, "UNISONO_FORM", SettingKind::kOneOf, "direct", "direct|schedule",
-     "direct: hand-written forms where all ranks share memory; schedule: never"},
+    {Setting::kForm, "UNISONO_FORM", SettingKind::kOneOf, "direct", "direct|staged|schedule",
+     "direct: hand-written forms where all ranks share memory; staged: those that copy through memory of their own, "
+     "also where buffers are mapped; schedule: none"},
     {Setting::kTimeout, "UNISONO_TIMEOUT", SettingKind::kDuration, "300s", "",
      "how long a call or the creation of a communicator may wait before it fails"},
     {Setting::kProgress, "UNISONO_PROGRESS", SettingKind::kOneOf, "caller", "caller|thread",

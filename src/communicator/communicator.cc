@@ -14,6 +14,7 @@
 #include "communicator/agreement.h"
 #include "communicator/connect.h"
 #include "communicator/feedback.h"
+#include "communicator/memory.h"
 #include "communicator/plan_cache.h"
 #include "execute/executor.h"
 #include "select/rules.h"
@@ -53,6 +54,8 @@ class CommunicatorImpl final : public Communicator {
   Status wait(Request* request) override;
   Result<CallPlan> plan(const AllReduceCall& call) const override;
   Result<std::vector<std::string>> all_gather(std::string_view mine) override;
+  Result<void*> allocate(size_t bytes) override;
+  Status free(void* memory) override;
   void abort() override { executor_.request_abort(); }
 
  private:
@@ -66,6 +69,7 @@ class CommunicatorImpl final : public Communicator {
   Result<Call*> begin(const AllReduceCall& call);
   Status finish(Call& call, std::unique_lock<std::mutex>& lock);
   void time_out(const Call& call);
+  Status check_no_calls();
   void run_thread();
 
   const std::unique_ptr<Bootstrap> bootstrap_;
@@ -83,6 +87,8 @@ class CommunicatorImpl final : public Communicator {
   const std::unique_ptr<Control> control_;
   Executor executor_;
   PlanCache plans_;
+  std::mutex memory_mutex_;
+  SymmetricMemory memory_;
   static_assert(PlanCache::kMostPlans > CallLog::kCalls, "the log points to plans of the cache");
   mutable Quantisations quantisations_;
   uint32_t sequence_ = 0;
@@ -117,7 +123,8 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const S
       control_(std::move(control)),
       executor_(std::move(connections.transports),
                 wait_policy(agreement.local_ranks, agreement.usable_cpus), *log_, *control_),
-      plans_(channels_, executor_.lane().blocks()) {
+      plans_(channels_, executor_.lane().blocks()),
+      memory_(rank_, executor_.lane().transport()) {
   if (settings.text(Setting::kProgress) == "thread")
     thread_ = std::thread([this] { run_thread(); });
 }
@@ -140,9 +147,8 @@ void CommunicatorImpl::run_thread() {
   while (!stop_) {
     work_.wait(guard, [&] { return stop_ || !executor_.idle(); });
     while (!stop_ && !executor_.idle()) {
-      const bool moved = executor_.progress();
+      const bool moved = executor_.progress() || executor_.sleep(kThreadNap);
       if (!executor_.check().ok() || executor_.idle() || moved) ended_.notify_all();
-      if (!moved) executor_.sleep(kThreadNap);
       // Lets callers in.
       guard.unlock();
       std::this_thread::yield();
@@ -200,7 +206,8 @@ Result<std::shared_ptr<const Plan>> CommunicatorImpl::build_plan(const AllReduce
                       .op = call.op,
                       .layout = call.layout,
                       .slice_bytes = static_cast<size_t>(settings_.integer(Setting::kSliceBytes)),
-                      .mapped = executor_.lane().exists() && settings_.text(Setting::kForm) == "direct"};
+                      .mapped = executor_.lane().exists() && settings_.text(Setting::kForm) != "schedule",
+                      .mapped_buffers = settings_.text(Setting::kForm) == "direct"};
   auto parameters = resolve_parameters(*algorithm, match->choice.parameters);
   if (!parameters.ok()) return parameters.status();
   request.shape.parameters = parameters.take();
@@ -298,7 +305,15 @@ Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
   auto built = build_plan(call);
   if (!built.ok()) return built.status();
   const Plan& plan = **built;
-  return CallPlan{plan.choice, plan.reason, plan.direct == nullptr ? "schedule" : std::string(plan.direct->name),
+  const DirectForm* form = plan.direct;
+  if (plan.mapped != nullptr) {
+    const DirectMemory& memory = executor_.lane().memory();
+    const auto maps = [&](const void* data) {
+      return memory.place_of(rank_, static_cast<const std::byte*>(data), plan.bytes()) != DirectMemory::kPrivate;
+    };
+    if (memory.one_process() || (maps(call.input) && maps(call.output))) form = plan.mapped;
+  }
+  return CallPlan{plan.choice, plan.reason, form == nullptr ? "schedule" : std::string(form->name),
                   transport_, plan.wire_bytes(), plan.slices};
 }
 
@@ -314,6 +329,47 @@ Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view m
   const std::unique_lock guard = lock();
   if (!executor_.check().ok()) return executor_.failure();
   return gathered;
+}
+
+// Peers may wait for what only this rank's progress brings, before they come to do the same.
+Status CommunicatorImpl::check_no_calls() {
+  const std::unique_lock guard = lock();
+  if (executor_.idle()) return Status();
+  return invalid_argument("calls have started and not ended: expected none while memory is allocated or freed");
+}
+
+Result<void*> CommunicatorImpl::allocate(size_t bytes) {
+  if (bytes == 0) return invalid_argument("memory of 0 bytes: expected at least 1");
+  const std::lock_guard one_at_a_time(memory_mutex_);
+  UNISONO_RETURN_IF_ERROR(check_no_calls());
+  const auto block = memory_.allocate(
+      bytes, [this](std::string_view mine) { return all_gather(mine); }, Deadline::after(timeout_));
+  if (!block.ok()) return block.status();
+  const std::unique_lock guard = lock();
+  if ((*block)->mapped) executor_.lane().memory().add((*block)->number, (*block)->memory->blocks(), bytes);
+  return static_cast<void*>((*block)->mine);
+}
+
+Status CommunicatorImpl::free(void* memory) {
+  if (memory == nullptr) return Status();
+  const std::lock_guard one_at_a_time(memory_mutex_);
+  const auto block = memory_.find(memory);
+  if (!block.ok()) return block.status();
+  UNISONO_RETURN_IF_ERROR(check_no_calls());
+  {
+    const std::unique_lock guard = lock();
+    if (!executor_.check().ok()) {
+      memory_.free(**block);
+      return Status();
+    }
+  }
+  const Status agreed = memory_.agree_to_free(**block, [this](std::string_view mine) { return all_gather(mine); });
+  const std::unique_lock guard = lock();
+  // Ranks that have freed different memory would take one for the other.
+  if (!agreed.ok() && executor_.check().ok()) executor_.fail(agreed);
+  if ((*block)->mapped) executor_.lane().memory().remove((*block)->number);
+  memory_.free(**block);
+  return agreed;
 }
 
 Status check_servers(const CommunicatorOptions& options, int size) {

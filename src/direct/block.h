@@ -32,7 +32,9 @@ struct alignas(kDirectLine) DirectBlock {
   static constexpr size_t kTurns = 4;                  // turns of a pipelined form that its staging holds
   static constexpr size_t kTurnBytes = size_t{256} << 10;
 
-  // By parity of the call. Line 0's word is the entry of every form.
+  // By parity of the call. Line 0's word is the entry of every form; the next two are of calls that may have
+  // mapped buffers (buffers.h).
+  static constexpr size_t kBuffersLine = 1, kFinishedLine = 2;
   Line lines[2][kLines];
   alignas(kDirectLine) std::byte slots[2][kSlotBytes];
 
@@ -41,6 +43,10 @@ struct alignas(kDirectLine) DirectBlock {
   Counter reduced;  // turns whose result lies in `result`
   alignas(kDirectLine) std::byte given[kTurns][kTurnBytes];
   alignas(kDirectLine) std::byte result[kTurns][kTurnBytes];
+
+  // Of mapped buffers.
+  Counter busy;       // 1 while the owner reads and writes buffers of its peers
+  Counter withdrawn;  // 1: nobody may begin to touch the owner's
 };
 
 // Announces that I have entered the call, with all that stands in the slots before it.

@@ -19,6 +19,7 @@
 namespace unisono {
 
 struct DirectBlock;
+class DirectMemory;
 
 // What a form may know when it is asked whether it serves; the same on all ranks.
 struct DirectShape {
@@ -33,6 +34,7 @@ struct DirectCall {
   size_t count = 0;
   size_t element_size = 0;
   ReduceKernel finish = nullptr;
+  SpreadKernel spread = nullptr;  // the same into all outputs
   uint32_t divisor = 1;
   std::span<DirectBlock* const> blocks;  // by rank
 
@@ -42,6 +44,7 @@ struct DirectCall {
   uint64_t first_turn = 0;  // turns (block.h) before this call
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  const DirectMemory* memory = nullptr;  // where mapped buffers lie
 
   // Progress. Zero when the call begins.
   uint32_t phase = 0;
@@ -63,6 +66,8 @@ struct DirectForm {
   size_t (*turns)(const DirectShape& shape);
   // Goes on until the call has ended (true) or must wait for a peer (false; call again later). Never blocks.
   bool (*advance)(DirectCall& call);
+  // Serves where all ranks' buffers lie in memory that all ranks map; which ranks find out call by call.
+  bool needs_mapped_buffers = false;
 };
 
 }  // namespace unisono

@@ -8,6 +8,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "direct/buffers.h"
+
 namespace unisono {
 
 Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
@@ -19,6 +21,7 @@ Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
                .count = plan_->count,
                .element_size = plan_->element_size(),
                .finish = plan_->finish,
+               .spread = plan_->spread,
                .divisor = plan_->divisor,
                .blocks = blocks,
                .signature = plan_->signature};
@@ -58,7 +61,7 @@ void Call::begin(uint32_t sequence, const void* input, void* output) {
 }
 
 void Call::begin_direct(uint32_t sequence, const void* input, void* output, uint32_t direct_sequence,
-                        uint64_t first_turn) {
+                        uint64_t first_turn, const DirectMemory& memory) {
   assert(finished() && !failed());
   sequence_ = sequence;
   slices_left_ = 1;
@@ -66,15 +69,28 @@ void Call::begin_direct(uint32_t sequence, const void* input, void* output, uint
   direct_.first_turn = first_turn;
   direct_.input = static_cast<const std::byte*>(input);
   direct_.output = static_cast<std::byte*>(output);
+  direct_.memory = &memory;
+  form_ = plan_->mapped == nullptr || memory.empty() ? plan_->direct : nullptr;
   direct_.phase = 0;
   direct_.turn = 0;
   direct_.peer = 0;
 }
 
+// Sets form_ once all ranks can know it. They see the same, so they choose the same.
+bool Call::choose_form() {
+  const Buffers buffers = find_buffers(direct_);
+  if (buffers == Buffers::kUnknown) return false;
+  form_ = buffers == Buffers::kMapped ? plan_->mapped : plan_->direct;
+  direct_.phase = 0;
+  direct_.peer = 0;
+  return true;
+}
+
 void Call::advance_direct() {
-  if (plan_->direct->advance(direct_)) {
-    slices_left_ = 0;
-  } else if (direct_.mismatched >= 0) {
+  const bool chosen = form_ != nullptr;
+  // Who sleeps for my entry is woken first: what follows may be long.
+  if ((chosen || choose_form()) && (chosen || !direct_.ring) && form_->advance(direct_)) slices_left_ = 0;
+  if (!finished() && direct_.mismatched >= 0) {
     status_ = Status(StatusCode::kMismatch,
                      fmt::format("{}: rank {} makes another call", describe_wait(), direct_.mismatched));
   }
@@ -257,7 +273,7 @@ std::string Call::describe_wait() const {
       fmt::format("call {}, {} of {} bytes by {}", sequence_, name_of(schedule.collective),
                   plan_->bytes(), plan_->choice.algorithm);
   if (plan_->direct != nullptr)
-    return fmt::format("{} ({}): waits for rank {}", call, plan_->direct->name, direct_.peer);
+    return fmt::format("{} ({}): waits for rank {}", call, (form_ != nullptr ? form_ : plan_->direct)->name, direct_.peer);
   for (uint32_t context = 0; context < plan_->depth; ++context) {
     for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
       const StepState& state = states_[context * schedule.steps.size() + index];

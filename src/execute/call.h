@@ -34,7 +34,7 @@ class Call {
   void begin(uint32_t sequence, const void* input, void* output);
   // The same for a plan with a direct form, whose calls take turns: see DirectLane.
   void begin_direct(uint32_t sequence, const void* input, void* output, uint32_t direct_sequence,
-                    uint64_t first_turn);
+                    uint64_t first_turn, const DirectMemory& memory);
   // Runs all that can run now; returns without waiting. Called after a transport has progressed.
   void advance();
 
@@ -70,6 +70,7 @@ class Call {
     bool issue;
   };
 
+  bool choose_form();
   void advance_direct();
   static void on_done(Completion& completion, Status status);
 
@@ -111,6 +112,7 @@ class Call {
   std::vector<EncodedSpace::Operand> encoded_operands_;  // of one fold
   Residuals residuals_;
   DirectCall direct_;                  // where the plan has a direct form
+  const DirectForm* form_ = nullptr;   // that runs it; null until all ranks' buffers are known
 };
 
 }  // namespace unisono

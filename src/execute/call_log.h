@@ -21,6 +21,7 @@ class CallLog {
   static constexpr size_t kCalls = 16;
 
   explicit CallLog(int rank) : rank_(rank) {}
+  int rank() const { return rank_; }
 
   // Calls come by ascending number. The plan stays until kCalls more have been made.
   void note(uint32_t sequence, const Plan& plan) {

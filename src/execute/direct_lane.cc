@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "execute/direct_lane.h"
 
+#include "direct/buffers.h"
+
 namespace unisono {
 
-DirectLane::DirectLane(Transport* transport) : transport_(transport) {
+DirectLane::DirectLane(Transport* transport, int rank)
+    : transport_(transport), rank_(rank), memory_(transport != nullptr && transport->one_process()) {
   if (transport == nullptr) return;
   // Zeroed memory is a block: all words and counters at 0, and the first call has sequence 1.
   for (std::byte* const block : transport->mapped_blocks())
@@ -11,7 +14,7 @@ DirectLane::DirectLane(Transport* transport) : transport_(transport) {
 }
 
 void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* output) {
-  call.begin_direct(sequence, input, output, next_sequence_++, next_turn_);
+  call.begin_direct(sequence, input, output, next_sequence_++, next_turn_, memory_);
   if (next_sequence_ == 0) next_sequence_ = 2;  // 0 is "never", and parity must alternate
   next_turn_ += call.plan().turns;
   if (queue_.empty() && run(call)) return;
@@ -30,8 +33,17 @@ bool DirectLane::advance() {
 // Whether the call has ended; not if it has failed.
 bool DirectLane::run(Call& call) {
   call.advance();
-  if (call.take_ring()) transport_->wake_peers();
+  // What follows a published word may be long: those who sleep for it are woken first.
+  while (call.take_ring()) {
+    transport_->wake_peers();
+    if (!call.finished() && !call.failed()) call.advance();
+  }
   return call.finished();
+}
+
+void DirectLane::abort() {
+  if (!queue_.empty() && !memory_.empty()) withdraw_buffers(blocks_, rank_, memory_);
+  queue_.clear();
 }
 
 }  // namespace unisono

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "direct/block.h"
+#include "direct/memory.h"
 #include "execute/call.h"
 #include "transport/transport.h"
 
@@ -17,10 +18,14 @@ namespace unisono {
 class DirectLane {
  public:
   // `transport` maps the blocks of all ranks, or is null: then there is no lane.
-  explicit DirectLane(Transport* transport);
+  DirectLane(Transport* transport, int rank);
 
   bool exists() const { return !blocks_.empty(); }
+  Transport* transport() const { return exists() ? transport_ : nullptr; }
   std::span<DirectBlock* const> blocks() const { return blocks_; }
+  // To be changed by all ranks between the same two calls.
+  DirectMemory& memory() { return memory_; }
+  const DirectMemory& memory() const { return memory_; }
 
   // Gives the call its turn, and runs it as far as it goes.
   void start(Call& call, uint32_t sequence, const void* input, void* output);
@@ -30,13 +35,16 @@ class DirectLane {
   // call stays first.
   bool advance();
   const Call* first() const { return queue_.empty() ? nullptr : queue_.front(); }
-  void clear() { queue_.clear(); }
+  // Ends all calls. After it no peer touches their buffers.
+  void abort();
 
  private:
   bool run(Call& call);
 
   Transport* const transport_;
+  const int rank_;
   std::vector<DirectBlock*> blocks_;  // by rank
+  DirectMemory memory_;
   uint32_t next_sequence_ = 1;
   uint64_t next_turn_ = 0;
   std::deque<Call*> queue_;

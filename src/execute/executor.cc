@@ -51,7 +51,7 @@ Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolic
       transports_(std::move(transports)),
       policy_(policy),
       spins_(policy.spins),
-      lane_(transports_.size() == 1 ? transports_.front().get() : nullptr) {}
+      lane_(transports_.size() == 1 ? transports_.front().get() : nullptr, log.rank()) {}
 
 Executor::~Executor() {
   leave();
@@ -100,14 +100,16 @@ bool Executor::progress() {
   return moved;
 }
 
-void Executor::sleep(std::chrono::nanoseconds longest) {
-  if (transports_.empty()) return;
+bool Executor::sleep(std::chrono::nanoseconds longest) {
+  if (transports_.empty()) return false;
   // Only the first one can be slept on; the others are looked at more often instead.
   if (transports_.size() > 1)
     longest = std::min<std::chrono::nanoseconds>(longest, std::chrono::microseconds(50));
-  transports_.front()->sleep(longest, [this] { return advance_lane(); });
+  bool moved = false;
+  transports_.front()->sleep(longest, [&] { return moved = advance_lane(); });
   for (size_t i = 1; i < transports_.size(); ++i)
     transports_[i]->sleep(std::chrono::nanoseconds(0));
+  return moved;
 }
 
 void Executor::request_abort() {
@@ -209,7 +211,7 @@ void Executor::stop(Status cause) {
   failure_ = std::move(cause);
   for (const auto& transport : transports_) transport->abort();
   running_.clear();
-  lane_.clear();
+  lane_.abort();
 }
 
 }  // namespace unisono

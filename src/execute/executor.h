@@ -45,8 +45,8 @@ class Executor {
   // After an error the executor has failed: no peer touches a buffer any more, and every later call
   // fails alike, on all ranks.
   Status wait(Call& call, std::chrono::nanoseconds timeout);
-  // One nap of at most `longest`, during which arrivals wake it.
-  void sleep(std::chrono::nanoseconds longest);
+  // One nap of at most `longest`, during which arrivals wake it; whether a call ended or failed in place of it.
+  bool sleep(std::chrono::nanoseconds longest);
 
   // ok, or why nothing works any more.
   const Status& failure() const { return failure_; }
@@ -57,6 +57,7 @@ class Executor {
   // Tells the other ranks of the calls made here, which theirs are compared with.
   void make_statement() { control_.state(statement()); }
   bool idle() const { return running_.empty() && lane_.idle(); }
+  DirectLane& lane() { return lane_; }
   const DirectLane& lane() const { return lane_; }
 
   // From any thread: the waiter fails with kAborted within milliseconds, and the other ranks as if this one had died.

@@ -58,13 +58,14 @@ bool has_default_parameters(const PlanRequest& request) {
   });
 }
 
-// The first of the algorithm's direct forms that serves the call; null where none does.
-const DirectForm* direct_form(const PlanRequest& request, const DirectShape& shape) {
+// The first of the algorithm's direct forms, for mapped or for any buffers, that serves the call; null where
+// none does.
+const DirectForm* direct_form(const PlanRequest& request, const DirectShape& shape, bool mapped_buffers) {
   if (!request.mapped || request.codec != nullptr || shape.ranks < 2 || shape.bytes == 0 ||
       !request.shape.servers.empty() || !has_default_parameters(request))
     return nullptr;
   for (const DirectForm* form : request.algorithm->forms)
-    if (form->serves(shape)) return form;
+    if (form->needs_mapped_buffers == mapped_buffers && form->serves(shape)) return form;
   return nullptr;
 }
 
@@ -110,15 +111,20 @@ Plan make_plan(const PlanRequest& request) {
                     : std::clamp<size_t>(ceil_div(chunk_bytes, request.slice_bytes), 1, 1u << 30);
   plan.depth = std::clamp<size_t>(plan.slices, 1, static_cast<size_t>(request.choice.depth));
   const DirectShape direct{request.count * size_of(request.type), request.shape.size};
-  plan.direct = direct_form(request, direct);
-  if (plan.direct != nullptr) plan.turns = plan.direct->turns(direct);
+  plan.direct = direct_form(request, direct, false);
+  if (plan.direct != nullptr) {
+    plan.turns = plan.direct->turns(direct);
+    if (request.mapped_buffers) plan.mapped = direct_form(request, direct, true);
+  }
   plan.signature_text = signature_of(request, plan.slices);
   plan.signature = hash(plan.signature_text);
   plan.divisor =
       request.op == ReduceOp::kAvg ? static_cast<uint32_t>(request.shape.contributors()) : 1;
   plan.reduce =
       reduce_kernel(request.type, request.op == ReduceOp::kAvg ? ReduceOp::kSum : request.op);
-  plan.finish = reduce_kernel(request.type, request.op);
+  const ReduceKernels finish = reduce_kernels(request.type, request.op);
+  plan.finish = finish.reduce;
+  plan.spread = finish.spread;
   prepare_edges(plan);
   return plan;
 }

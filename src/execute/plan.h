@@ -29,12 +29,14 @@ struct Plan {
   const Codec* codec = nullptr;  // of the schedule's encoded messages; null: there are none
   const DirectForm* direct = nullptr;  // runs in place of the schedule, and gives the same bits
   size_t turns = 0;                    // of the direct form
+  const DirectForm* mapped = nullptr;  // runs in place of `direct` where all buffers are mapped
   // All that ranks must agree on, "all_reduce 1024 f32 sum by ring", with what is not as usual; and its hash.
   std::string signature_text;
   uint32_t signature = 0;
   uint32_t divisor = 1;    // for the step that finishes an avg
   ReduceKernel reduce = nullptr;
   ReduceKernel finish = nullptr;          // the same, dividing
+  SpreadKernel spread = nullptr;          // and into several outputs
   std::vector<uint32_t> first_successor;  // steps + 1 entries into successors
   std::vector<uint32_t> successors;       // the inverse of Schedule::after
   // Per step: what must happen before its messages are posted, and then before it ends. A recv_reduce
@@ -69,6 +71,7 @@ struct PlanRequest {
   uint64_t layout = 0;  // of the vector; a part of the signature
   size_t slice_bytes;  // longest piece of a chunk that moves as one message
   bool mapped;         // all ranks map one another's blocks, and may use direct forms
+  bool mapped_buffers = false;  // and those for mapped buffers
 };
 
 // Precondition: the algorithm supports the shape, and the codec the type and op.

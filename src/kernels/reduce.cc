@@ -6,7 +6,7 @@
 
 namespace unisono {
 
-ReduceKernel reduce_kernel(DataType type, ReduceOp op) {
+ReduceKernels reduce_kernels(DataType type, ReduceOp op) {
   switch (type) {
     case DataType::kInt8:
     case DataType::kUint8:

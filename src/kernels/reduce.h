@@ -18,7 +18,22 @@ namespace unisono {
 using ReduceKernel = void (*)(void* out, const void* const* inputs, size_t n, size_t count,
                               uint32_t divisor);
 
+// The same fold into n outputs in one pass: one for each input, as in memory that all ranks map. 2 ≤ n.
+// - Each of `outs` may be the same memory as any input, and otherwise must overlap nothing.
+// - stream: the outputs are large beside the caches, and nobody reads them soon. Where all are aligned to 64
+//   bytes, stores then go past the caches; on return they are in order before all that follows.
+using SpreadKernel = void (*)(void* const* outs, const void* const* inputs, size_t n, size_t count,
+                              uint32_t divisor, bool stream);
+
+struct ReduceKernels {
+  ReduceKernel reduce;
+  SpreadKernel spread;
+};
+
 // Never null. Thread-safe; resolve once per plan, not per call.
-ReduceKernel reduce_kernel(DataType type, ReduceOp op);
+ReduceKernels reduce_kernels(DataType type, ReduceOp op);
+inline ReduceKernel reduce_kernel(DataType type, ReduceOp op) {
+  return reduce_kernels(type, op).reduce;
+}
 
 }  // namespace unisono

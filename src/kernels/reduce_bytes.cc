@@ -9,12 +9,12 @@ HWY_BEFORE_NAMESPACE();
 namespace unisono::HWY_NAMESPACE {
 
 template <class T>
-ReduceKernel byte_kernel(ReduceOp op) {
+ReduceKernels byte_kernel(ReduceOp op) {
   return integer_kernel<T, Widened<uint8_t, uint16_t>, Widened<uint8_t, uint32_t>,
                         NarrowAverage<T>>(op);
 }
 
-ReduceKernel choose_byte(DataType type, ReduceOp op) {
+ReduceKernels choose_byte(DataType type, ReduceOp op) {
   return type == DataType::kInt8 ? byte_kernel<int8_t>(op) : byte_kernel<uint8_t>(op);
 }
 
@@ -28,7 +28,7 @@ namespace unisono {
 
 HWY_EXPORT(choose_byte);
 
-ReduceKernel reduce_bytes(DataType type, ReduceOp op) {
+ReduceKernels reduce_bytes(DataType type, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(choose_byte)(type, op);
 }
 

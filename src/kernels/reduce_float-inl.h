@@ -39,20 +39,20 @@ struct FloatMaximum : Undivided {
 };
 
 template <class Format>
-ReduceKernel float_kernel(ReduceOp op) {
+ReduceKernels float_kernel(ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
-      return &fold<Format, Sum>;
+      return kernels<Format, Sum>();
     case ReduceOp::kProd:
-      return &fold<Format, Product>;
+      return kernels<Format, Product>();
     case ReduceOp::kMin:
-      return &fold<Format, FloatMinimum>;
+      return kernels<Format, FloatMinimum>();
     case ReduceOp::kMax:
-      return &fold<Format, FloatMaximum>;
+      return kernels<Format, FloatMaximum>();
     case ReduceOp::kAvg:
       break;
   }
-  return &fold_average<Format, Format, FloatAverage>;
+  return average_kernels<Format, Format, FloatAverage>();
 }
 
 }  // namespace unisono::HWY_NAMESPACE

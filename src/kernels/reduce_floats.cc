@@ -8,7 +8,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace unisono::HWY_NAMESPACE {
 
-ReduceKernel choose_float(DataType type, ReduceOp op) {
+ReduceKernels choose_float(DataType type, ReduceOp op) {
   return type == DataType::kFloat32 ? float_kernel<Plain<float>>(op)
                                     : float_kernel<Plain<double>>(op);
 }
@@ -23,7 +23,7 @@ namespace unisono {
 
 HWY_EXPORT(choose_float);
 
-ReduceKernel reduce_floats(DataType type, ReduceOp op) {
+ReduceKernels reduce_floats(DataType type, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(choose_float)(type, op);
 }
 

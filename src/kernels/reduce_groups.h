@@ -7,9 +7,9 @@
 namespace unisono {
 
 // Each: never null; `type` is one of the group's.
-ReduceKernel reduce_bytes(DataType type, ReduceOp op);   // i8 u8
-ReduceKernel reduce_words(DataType type, ReduceOp op);   // i32 u32 i64 u64
-ReduceKernel reduce_halves(DataType type, ReduceOp op);  // f16 bf16
-ReduceKernel reduce_floats(DataType type, ReduceOp op);  // f32 f64
+ReduceKernels reduce_bytes(DataType type, ReduceOp op);   // i8 u8
+ReduceKernels reduce_words(DataType type, ReduceOp op);   // i32 u32 i64 u64
+ReduceKernels reduce_halves(DataType type, ReduceOp op);  // f16 bf16
+ReduceKernels reduce_floats(DataType type, ReduceOp op);  // f32 f64
 
 }  // namespace unisono

@@ -8,7 +8,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace unisono::HWY_NAMESPACE {
 
-ReduceKernel choose_half(DataType type, ReduceOp op) {
+ReduceKernels choose_half(DataType type, ReduceOp op) {
   return type == DataType::kFloat16 ? float_kernel<Float16>(op) : float_kernel<Bfloat16>(op);
 }
 
@@ -22,7 +22,7 @@ namespace unisono {
 
 HWY_EXPORT(choose_half);
 
-ReduceKernel reduce_halves(DataType type, ReduceOp op) {
+ReduceKernels reduce_halves(DataType type, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(choose_half)(type, op);
 }
 

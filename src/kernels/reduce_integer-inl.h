@@ -84,21 +84,21 @@ struct WideAverage : Sum {
 // Sums and products wrap, so signed ones are those of the unsigned type. There is no product of
 // bytes: ProductFormat may be wider.
 template <class T, class ProductFormat, class AverageFormat, class Average>
-ReduceKernel integer_kernel(ReduceOp op) {
+ReduceKernels integer_kernel(ReduceOp op) {
   using Unsigned = Plain<std::make_unsigned_t<T>>;
   switch (op) {
     case ReduceOp::kSum:
-      return &fold<Unsigned, Sum>;
+      return kernels<Unsigned, Sum>();
     case ReduceOp::kProd:
-      return &fold<ProductFormat, Product>;
+      return kernels<ProductFormat, Product>();
     case ReduceOp::kMin:
-      return &fold<Plain<T>, IntegerMinimum>;
+      return kernels<Plain<T>, IntegerMinimum>();
     case ReduceOp::kMax:
-      return &fold<Plain<T>, IntegerMaximum>;
+      return kernels<Plain<T>, IntegerMaximum>();
     case ReduceOp::kAvg:
       break;
   }
-  return &fold_average<Unsigned, AverageFormat, Average>;
+  return average_kernels<Unsigned, AverageFormat, Average>();
 }
 
 }  // namespace unisono::HWY_NAMESPACE

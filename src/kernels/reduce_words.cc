@@ -9,16 +9,16 @@ HWY_BEFORE_NAMESPACE();
 namespace unisono::HWY_NAMESPACE {
 
 template <class T>
-ReduceKernel word_kernel(ReduceOp op) {
+ReduceKernels word_kernel(ReduceOp op) {
   return integer_kernel<T, Plain<uint32_t>, Widened<uint32_t, uint64_t>, NarrowAverage<T>>(op);
 }
 
 template <class T>
-ReduceKernel long_kernel(ReduceOp op) {
+ReduceKernels long_kernel(ReduceOp op) {
   return integer_kernel<T, Plain<uint64_t>, Plain<uint64_t>, WideAverage<T>>(op);
 }
 
-ReduceKernel choose_word(DataType type, ReduceOp op) {
+ReduceKernels choose_word(DataType type, ReduceOp op) {
   switch (type) {
     case DataType::kInt32:
       return word_kernel<int32_t>(op);
@@ -41,7 +41,7 @@ namespace unisono {
 
 HWY_EXPORT(choose_word);
 
-ReduceKernel reduce_words(DataType type, ReduceOp op) {
+ReduceKernels reduce_words(DataType type, ReduceOp op) {
   return HWY_DYNAMIC_DISPATCH(choose_word)(type, op);
 }
 

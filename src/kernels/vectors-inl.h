@@ -3,7 +3,7 @@
 // instruction set.
 //
 // A format names its register tag D, the bytes of one element in memory, and moves one register of
-// elements: load from any address, store to any address. The 16-bit floats are float32 in
+// elements: load from any address, store to any address, or past the caches to an aligned one. The 16-bit floats are float32 in
 // registers.
 #if defined(UNISONO_KERNELS_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNISONO_KERNELS_VECTORS_INL_H_
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -45,6 +46,16 @@ HWY_INLINE void store_any(D d, hn::VFromD<D> vector, uint8_t* to) {
 #endif
 }
 
+// The same past the caches; `to` is aligned to the vector. Short vectors have no such store.
+template <bool kStream, class D>
+HWY_INLINE void put_any(D d, hn::VFromD<D> vector, uint8_t* to) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kStream && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16)
+    return hn::Stream(vector, d, reinterpret_cast<hn::TFromD<D>*>(to));
+#endif
+  store_any(d, vector, to);
+}
+
 // The same in memory and in registers.
 template <class T>
 struct Plain {
@@ -52,7 +63,8 @@ struct Plain {
   using V = hn::VFromD<D>;
   static constexpr size_t kBytes = sizeof(T);
   static HWY_INLINE V load(const uint8_t* from) { return load_any(D(), from); }
-  static HWY_INLINE void store(V vector, uint8_t* to) { store_any(D(), vector, to); }
+  template <bool kStream = false>
+  static HWY_INLINE void store(V vector, uint8_t* to) { put_any<kStream>(D(), vector, to); }
 };
 
 // Unsigned T in memory, a wider unsigned integer in registers; the store truncates.
@@ -65,8 +77,9 @@ struct Widened {
   static HWY_INLINE V load(const uint8_t* from) {
     return hn::PromoteTo(D(), load_any(Narrow(), from));
   }
+  template <bool kStream = false>
   static HWY_INLINE void store(V vector, uint8_t* to) {
-    store_any(Narrow(), hn::TruncateTo(Narrow(), vector), to);
+    put_any<kStream>(Narrow(), hn::TruncateTo(Narrow(), vector), to);
   }
 };
 
@@ -81,6 +94,7 @@ struct Bfloat16 {
   static HWY_INLINE V load(const uint8_t* from) {
     return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(D32(), load_any(D16(), from))));
   }
+  template <bool kStream = false>
   static HWY_INLINE void store(V vector, uint8_t* to) {
     const D32 d32;
     const auto bits = hn::BitCast(d32, vector);
@@ -89,7 +103,7 @@ struct Bfloat16 {
     const auto quiet = hn::Or(bits, hn::Set(d32, 0x400000));
     const auto is_nan = hn::RebindMask(d32, hn::IsNaN(vector));
     const auto result = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, rounded));
-    store_any(D16(), hn::TruncateTo(D16(), result), to);
+    put_any<kStream>(D16(), hn::TruncateTo(D16(), result), to);
   }
 };
 
@@ -104,8 +118,9 @@ struct Float16 {
   static HWY_INLINE V load(const uint8_t* from) {
     return hn::PromoteTo(D(), load_any(D16(), from));
   }
+  template <bool kStream = false>
   static HWY_INLINE void store(V vector, uint8_t* to) {
-    store_any(D16(), hn::DemoteTo(D16(), vector), to);
+    put_any<kStream>(D16(), hn::DemoteTo(D16(), vector), to);
   }
 #else
   // Method: Fabian Giesen, "Half to float done quic", 2012. Subnormal results are rounded by the
@@ -130,6 +145,7 @@ struct Float16 {
     result = hn::IfThenElse(hn::Gt(shifted, hn::Set(d32, 0x7c00u << 13)), nan, result);
     return hn::BitCast(d, hn::Or(result, sign));
   }
+  template <bool kStream = false>
   static HWY_INLINE void store(V vector, uint8_t* to) {
     const D d;
     const D32 d32;
@@ -148,7 +164,7 @@ struct Float16 {
     result = hn::IfThenElse(hn::Gt(size, hn::Set(d32, (143u << 23) - 1)), hn::Set(d32, 0x7c00), result);
     result = hn::IfThenElse(hn::Gt(size, hn::Set(d32, 0xffu << 23)), nan, result);
     result = hn::Or(result, hn::ShiftRight<16>(sign));
-    store_any(D16(), hn::TruncateTo(D16(), result), to);
+    put_any<kStream>(D16(), hn::TruncateTo(D16(), result), to);
   }
 #endif
 };

@@ -93,6 +93,20 @@ struct PeerAddress {
   std::string address;  // bytes of Transport::address() of that rank
 };
 
+// Zeroed memory of which every rank owns a block that all others map. Its end is local: what peers map stays
+// theirs. `address` and `connect` are as a transport's.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+  virtual std::string address() const = 0;
+  // Backs my block by the memory next to this thread, so that no access can fault. kOutOfResources with need and
+  // have; then no rank connects.
+  virtual Status reserve() = 0;
+  // Collective over all ranks, once.
+  virtual Status connect(std::span<const PeerAddress> peers, Deadline deadline) = 0;
+  virtual std::span<std::byte* const> blocks() const = 0;  // by rank, mine included
+};
+
 class Transport {
  public:
   using Ready = std::function<bool()>;
@@ -112,6 +126,13 @@ class Transport {
   // zeroed when connected; by rank, mine included. Empty where the transport maps none. A peer's block
   // stays readable after its death.
   virtual std::span<std::byte* const> mapped_blocks() const { return {}; }
+  // Whether all ranks are threads of this process, so that each maps whatever another does.
+  virtual bool one_process() const { return false; }
+  // Memory of `bytes` for each rank, in the same manner: see SharedMemory. Null where the transport maps none.
+  virtual Result<std::unique_ptr<SharedMemory>> share(size_t bytes) {
+    static_cast<void>(bytes);
+    return std::unique_ptr<SharedMemory>();
+  }
   // Wakes every peer that sleeps. After a sequentially consistent store to my block.
   virtual void wake_peers() {}
 

@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/support/shared_texts.h"
 #include "transports/registry.h"
 
 namespace unisono::testing {
@@ -94,6 +95,28 @@ std::vector<int> run_processes(int size, const std::function<int(Communicator&)>
     statuses.push_back(status);
   }
   return statuses;
+}
+
+void expect_processes(int size, const std::function<std::string(Communicator&)>& body, const RankOptions& options) {
+  SharedTexts texts(static_cast<size_t>(size));
+  const auto statuses = run_processes(
+      size,
+      [&](Communicator& communicator) {
+        texts.write(static_cast<size_t>(communicator.rank()), body(communicator));
+        return 0;
+      },
+      options);
+  for (int rank = 0; rank < size; ++rank) {
+    EXPECT_EQ(statuses[static_cast<size_t>(rank)], 0) << "rank " << rank;
+    EXPECT_EQ(texts.read(static_cast<size_t>(rank)), "") << "rank " << rank;
+  }
+}
+
+RankOptions options_with(std::initializer_list<std::pair<const char*, const char*>> settings) {
+  RankOptions options;
+  for (const auto& [name, value] : settings)
+    EXPECT_TRUE(options.settings.set(name, value, "options").ok());
+  return options;
 }
 
 }  // namespace unisono::testing

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "communicator/communicator.h"
@@ -31,5 +33,12 @@ void run_threads(int size, const std::function<void(Communicator&)>& body,
 // Returns the wait statuses of all ranks, in rank order.
 std::vector<int> run_processes(int size, const std::function<int(Communicator&)>& body,
                                const RankOptions& options = {});
+
+// The same where `body` returns what went wrong, or nothing; expects nothing of every rank.
+void expect_processes(int size, const std::function<std::string(Communicator&)>& body,
+                      const RankOptions& options = {});
+
+// impatient(), with these settings too.
+RankOptions options_with(std::initializer_list<std::pair<const char*, const char*>> settings);
 
 }  // namespace unisono::testing

@@ -160,7 +160,7 @@ std::unique_ptr<PeerRegion> adopt(Received& received) {
   peer->process = std::move(received.files[1]);
   const Geometry& geometry = peer->header().geometry;
   if (!std::has_single_bit(geometry.slots) || geometry.region_bytes() != bytes ||
-      peer->index >= geometry.pairs)
+      (geometry.pairs > 0 && peer->index >= geometry.pairs))
     return nullptr;
   return peer;
 }

@@ -101,8 +101,10 @@ struct RegionHeader {
 };
 
 inline uint64_t Geometry::mapped_offset() const {
-  constexpr uint64_t kPage = 4096;
-  return (sizeof(RegionHeader) + pairs * block_bytes() + kPage - 1) / kPage * kPage;
+  // A long block of callers' buffers begins with a huge page.
+  constexpr uint64_t kPage = 4096, kHugePage = uint64_t{2} << 20;
+  const uint64_t page = pairs == 0 && mapped_bytes >= kHugePage ? kHugePage : kPage;
+  return (sizeof(RegionHeader) + pairs * block_bytes() + page - 1) / page * page;
 }
 
 inline Geometry Geometry::of(size_t pairs, uint64_t staging_bytes, uint64_t mapped_bytes) {

@@ -22,6 +22,8 @@
 namespace unisono::host_memory {
 namespace {
 
+constexpr int kMadvPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
+
 // What a memory file may hold: MemAvailable of the kernel and the limit on file sizes. A request
 // beyond them must not even be tried: the kernel would push everything else out, or send SIGXFSZ.
 uint64_t available_memory() {
@@ -36,11 +38,11 @@ uint64_t available_memory() {
   return available;
 }
 
-Status shortage(uint64_t need) {
-  return Status(
-      StatusCode::kOutOfResources,
-      fmt::format("shared memory: need {} bytes, have {} (UNISONO_STAGING_BYTES sets the need)",
-                  format_bytes(need), format_bytes(available_memory())));
+Status shortage(const Geometry& geometry, uint64_t need) {
+  return Status(StatusCode::kOutOfResources,
+                fmt::format("shared memory: need {} bytes, have {}{}", format_bytes(need),
+                            format_bytes(available_memory()),
+                            geometry.pairs > 0 ? " (UNISONO_STAGING_BYTES sets the need)" : ""));
 }
 
 struct Announcements {
@@ -93,33 +95,71 @@ Mapping::~Mapping() {
   if (data_ != nullptr) munmap(data_, bytes_);
 }
 
+void Mapping::populate(uint64_t from) {
+  if (from >= bytes_) return;
+  (void)madvise(data_ + from, bytes_ - from, MADV_HUGEPAGE);
+  (void)madvise(data_ + from, bytes_ - from, kMadvPopulateWrite);
+}
+
 Result<std::shared_ptr<Region>> Region::create(std::vector<int> peers, uint64_t staging_bytes,
                                                uint64_t mapped_bytes) {
+  const Geometry geometry = Geometry::of(peers.size(), staging_bytes, mapped_bytes);
+  auto region = open(std::move(peers), geometry);
+  if (region.ok()) UNISONO_RETURN_IF_ERROR((*region)->reserve());
+  return region;
+}
+
+Result<std::shared_ptr<Region>> Region::create_block(uint64_t mapped_bytes, int copies) {
+  const Geometry geometry = Geometry::of(0, 0, mapped_bytes);
+  const uint64_t need = geometry.region_bytes();
+  if (available_memory() / static_cast<uint64_t>(copies) < need)
+    return shortage(geometry, need * static_cast<uint64_t>(copies));
+  return open({}, geometry);
+}
+
+Result<std::shared_ptr<Region>> Region::open(std::vector<int> peers, const Geometry& geometry) {
   auto region = std::make_shared<Region>();
   region->peers_ = std::move(peers);
-  region->geometry_ = Geometry::of(region->peers_.size(), staging_bytes, mapped_bytes);
-  const uint64_t bytes = region->geometry_.region_bytes();
-  if (available_memory() < bytes) return shortage(bytes);
+  region->geometry_ = geometry;
+  const uint64_t bytes = geometry.region_bytes();
+  if (available_memory() < bytes) return shortage(geometry, bytes);
 
   region->file_ = Descriptor(memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!region->file_.valid()) return system_error("cannot create shared memory");
-  int failed;
-  do failed = fallocate(region->file(), 0, 0, static_cast<off_t>(bytes));
-  while (failed != 0 && errno == EINTR);
-  if (failed != 0 && (errno == ENOSPC || errno == ENOMEM)) return shortage(bytes);
-  if (failed != 0)
-    return system_error(fmt::format("cannot reserve {} bytes of shared memory", bytes));
+  if (ftruncate(region->file(), static_cast<off_t>(bytes)) != 0)
+    return system_error(fmt::format("cannot make shared memory of {} bytes", bytes));
   // Nobody who holds the file can make an access of another fault.
   if (fcntl(region->file(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return system_error("cannot seal shared memory");
   UNISONO_RETURN_IF_ERROR(region->mapping_.map(region->file(), bytes));
-
-  // The file is zeroed, and zero is where every counter starts.
-  new (region->data()) RegionHeader{region->geometry_, 0};
   return region;
 }
 
+Status Region::back(uint64_t from, uint64_t bytes) {
+  int failed;
+  do failed = fallocate(file(), 0, static_cast<off_t>(from), static_cast<off_t>(bytes));
+  while (failed != 0 && errno == EINTR);
+  if (failed == 0) return Status();
+  if (errno == ENOSPC || errno == ENOMEM) return shortage(geometry_, geometry_.region_bytes());
+  return system_error(fmt::format("cannot reserve {} bytes of shared memory", geometry_.region_bytes()));
+}
+
+Status Region::reserve() {
+  const uint64_t block = geometry_.mapped_offset();
+  if (geometry_.pairs > 0) {
+    UNISONO_RETURN_IF_ERROR(back(0, geometry_.region_bytes()));
+  } else {
+    mapping_.populate(block);  // huge pages come with touching only
+    UNISONO_RETURN_IF_ERROR(back(0, sizeof(RegionHeader)));
+    UNISONO_RETURN_IF_ERROR(back(block, geometry_.mapped_bytes));
+  }
+  // The file is zeroed, and zero is where every counter starts.
+  new (data()) RegionHeader{geometry_, 0};
+  return Status();
+}
+
 uint32_t Region::index_of(int peer) const {
+  if (peers_.empty()) return 0;
   const auto found = std::ranges::find(peers_, peer);
   assert(found != peers_.end());
   return static_cast<uint32_t>(found - peers_.begin());

@@ -43,6 +43,9 @@ class Mapping {
   ~Mapping();
 
   Status map(int fd, size_t bytes);
+  // From there on: asks for huge pages, and enters all into the page tables. Where the kernel does not take that
+  // advice, pages come one by one.
+  void populate(uint64_t from);
   std::byte* data() const { return data_; }
 
  private:
@@ -58,6 +61,11 @@ class Region {
   // Errors: kOutOfResources with need and have; kSystem.
   static Result<std::shared_ptr<Region>> create(std::vector<int> peers, uint64_t staging_bytes,
                                                 uint64_t mapped_bytes);
+  // No pairs, and nothing backed before reserve(). kOutOfResources also where there is no room for `copies`.
+  static Result<std::shared_ptr<Region>> create_block(uint64_t mapped_bytes, int copies);
+
+  // Backs all that is used, by this thread, with huge pages for a long block. Errors: as create().
+  Status reserve();
 
   int file() const { return file_.get(); }
   void close_file() { file_ = Descriptor(); }  // the memory stays
@@ -65,7 +73,7 @@ class Region {
   std::byte* mapped_block() const { return data() + geometry_.mapped_offset(); }
   RegionHeader& header() const { return *reinterpret_cast<RegionHeader*>(mapping_.data()); }
   const Geometry& geometry() const { return geometry_; }
-  uint32_t index_of(int peer) const;  // the block of that peer; precondition: it has one
+  uint32_t index_of(int peer) const;  // the block of that peer; 0 where there are no pairs
   Pair pair(int peer) const { return Pair(data(), geometry_, index_of(peer)); }
 
   // Records of lent messages; the owner's thread only. A withdrawn one is never used again.
@@ -73,6 +81,9 @@ class Region {
   void recycle(Lent* lent);
 
  private:
+  Status back(uint64_t from, uint64_t bytes);
+  static Result<std::shared_ptr<Region>> open(std::vector<int> peers, const Geometry& geometry);
+
   Descriptor file_;
   Mapping mapping_;
   Geometry geometry_;

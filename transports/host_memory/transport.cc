@@ -12,7 +12,8 @@
 
 #include "transports/host_memory/channel.h"
 #include "transports/host_memory/doorbell.h"
-#include "transports/host_memory/handshake.h"
+#include "transports/host_memory/exchange.h"
+#include "transports/host_memory/shared.h"
 
 namespace unisono {
 namespace host_memory {
@@ -29,21 +30,19 @@ constexpr int kSleepsPerLook = 16;
 class HostMemory final : public Transport {
  public:
   HostMemory(const TransportContext& context, const Address& address, Handshake handshake)
-      : rank_(context.rank),
-        job_token_(context.job_token),
+      : identity_{context.rank, context.job_token, address},
         staging_bytes_(static_cast<uint64_t>(context.settings->integer(Setting::kStagingBytes))),
         mapped_bytes_(context.mapped_bytes),
-        address_(address),
         handshake_(std::move(handshake)),
         channels_(static_cast<size_t>(context.size)) {}
 
   ~HostMemory() override { abort(); }
 
-  std::string address() const override { return address_.bytes(); }
+  std::string address() const override { return identity_.address.bytes(); }
 
   Status reach(std::string_view peer_address) const override {
     const Result<Address> peer = Address::parse(peer_address);
-    return peer.ok() ? address_.reaches(*peer) : peer.status();
+    return peer.ok() ? identity_.address.reaches(*peer) : peer.status();
   }
 
   Status connect(std::span<const PeerAddress> peers, Deadline deadline) override;
@@ -64,6 +63,11 @@ class HostMemory final : public Transport {
   }
 
   std::span<std::byte* const> mapped_blocks() const override { return mapped_; }
+  bool one_process() const override { return !mapped_.empty() && processes_.empty(); }
+  Result<std::unique_ptr<SharedMemory>> share(size_t bytes) override {
+    if (mapped_.empty()) return std::unique_ptr<SharedMemory>();
+    return create_shared(identity_.rank, static_cast<int>(channels_.size()), identity_.job_token, bytes);
+  }
   void wake_peers() override {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (std::atomic<uint32_t>* const asleep : doorbells_) ring(*asleep);
@@ -73,7 +77,6 @@ class HostMemory final : public Transport {
 
  private:
   void open(int peer, std::unique_ptr<PeerRegion> region);
-  Status connect_threads(const std::map<int, Address>& peers, Deadline deadline);
   bool has_news() const {
     return std::ranges::any_of(connected_,
                                [](const HostChannel* each) { return each->has_news(); });
@@ -81,11 +84,9 @@ class HostMemory final : public Transport {
   void look_for_dead();
   Status departure(const HostChannel& channel);
 
-  const int rank_;
-  const std::string job_token_;
+  const Identity identity_;
   const uint64_t staging_bytes_;
   const size_t mapped_bytes_;
-  const Address address_;
   std::optional<Handshake> handshake_;                  // until connected
   std::shared_ptr<Region> region_;                      // from connect()
   std::vector<std::unique_ptr<HostChannel>> channels_;  // by rank; null where there is none
@@ -100,79 +101,31 @@ class HostMemory final : public Transport {
 
 Status HostMemory::connect(std::span<const PeerAddress> peers, Deadline deadline) {
   assert(region_ == nullptr && handshake_.has_value());
-  std::map<int, Address> threads, processes;
   std::vector<int> ranks;
-  for (const PeerAddress& each : peers) {
-    const Result<Address> peer = Address::parse(each.address);
-    if (!peer.ok()) return peer.status().in(fmt::format("rank {}", each.rank));
-    UNISONO_RETURN_IF_ERROR(address_.reaches(*peer).in(fmt::format("rank {}", each.rank)));
-    (address_.same_process(*peer) ? threads : processes)[each.rank] = *peer;
-    ranks.push_back(each.rank);
-  }
+  for (const PeerAddress& each : peers) ranks.push_back(each.rank);
   std::ranges::sort(ranks);
   Result<std::shared_ptr<Region>> region = Region::create(ranks, staging_bytes_, mapped_bytes_);
   if (!region.ok()) {
-    announce(address_.id, std::make_shared<Region>());
-    handshake_->refuse(rank_, job_token_, processes, deadline);
-    (void)connect_threads(threads, deadline).ok();  // they take what was announced
-    withdraw(address_.id);
+    (void)exchange_regions(identity_, *handshake_, nullptr, peers, deadline).ok();
     return region.status();
   }
   region_ = region.take();
   if (mapped_bytes_ > 0 && peers.size() + 1 == channels_.size()) {
     mapped_.resize(channels_.size());
-    mapped_[static_cast<size_t>(rank_)] = region_->mapped_block();
+    mapped_[static_cast<size_t>(identity_.rank)] = region_->mapped_block();
   }
-
-  announce(address_.id, region_);  // first: threads need not wait for my processes
-  auto found = handshake_->exchange(rank_, job_token_, *region_, processes, deadline);
-  if (!found.ok()) handshake_->refuse(rank_, job_token_, processes, deadline);
-  const Status status = connect_threads(threads, deadline);
-  withdraw(address_.id);
-  UNISONO_RETURN_IF_ERROR(found.status());
-  UNISONO_RETURN_IF_ERROR(status);
+  auto found = exchange_regions(identity_, *handshake_, region_, peers, deadline);
+  if (!found.ok()) return found.status();
   for (auto& [peer, peer_region] : *found) open(peer, std::move(peer_region));
   handshake_.reset();
-  region_->close_file();
-  std::ranges::sort(connected_, {}, [](const HostChannel* each) { return each->peer(); });
   return Status();
-}
-
-Status HostMemory::connect_threads(const std::map<int, Address>& peers, Deadline deadline) {
-  std::vector<uint64_t> ids;
-  for (const auto& [peer, address] : peers) ids.push_back(address.id);
-  auto regions = await_regions(ids, deadline);
-  std::vector<int> missing;
-  Status refusal;
-  size_t next = 0;
-  for (const auto& [peer, address] : peers) {
-    auto region = std::make_unique<PeerRegion>();
-    region->same_process = std::move(regions[next++]);
-    if (region->same_process == nullptr) {
-      missing.push_back(peer);
-      continue;
-    }
-    if (region->data() == nullptr) {
-      refusal = cannot_share(peer);
-      continue;
-    }
-    if (region_ == nullptr) continue;
-    region->index = region->same_process->index_of(rank_);
-    open(peer, std::move(region));
-  }
-  if (!missing.empty()) return no_connection(missing);
-  // Even where all is lost: whoever has not come yet would wait for what is withdrawn.
-  // Whoever has not taken a share of my region by now has taken none of its peers', or is slow.
-  if (!await_takers(address_.id, static_cast<int>(peers.size()), deadline))
-    return Status(StatusCode::kTimeout, "host_memory: a rank did not connect before the deadline");
-  return refusal;
 }
 
 void HostMemory::open(int peer, std::unique_ptr<PeerRegion> region) {
   const int process = region->process.get();
   doorbells_.push_back(&region->header().asleep);
   if (!mapped_.empty()) mapped_[static_cast<size_t>(peer)] = region->mapped_block();
-  auto channel = std::make_unique<HostChannel>(*region_, rank_, peer, std::move(region));
+  auto channel = std::make_unique<HostChannel>(*region_, identity_.rank, peer, std::move(region));
   connected_.push_back(channel.get());
   if (process >= 0) {
     processes_.push_back({process, POLLIN, 0});

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "direct/buffers.h"
+
+#include <sched.h>
+
+#include "base/deadline.h"
+
+namespace unisono {
+namespace {
+
+using Line = DirectBlock::Line;
+constexpr std::chrono::seconds kLongestWait{1};
+
+struct Places {
+  DirectMemory::Place input, output;
+  bool mapped() const {
+    return input != DirectMemory::kPrivate && output != DirectMemory::kPrivate;
+  }
+};
+
+Line& line_of(const DirectCall& call, int rank) {
+  return call.blocks[static_cast<size_t>(rank)]
+      ->lines[call.sequence & 1][DirectBlock::kBuffersLine];
+}
+
+Places places_of(const DirectCall& call, int rank) {
+  Places places;
+  std::memcpy(&places, line_of(call, rank).payload, sizeof places);
+  return places;
+}
+
+Places enter(DirectCall& call) {
+  const auto place = [&](const std::byte* data) {
+    return call.memory->place_of(call.rank, data, call.bytes());
+  };
+  const Places mine{place(call.input), place(call.output)};
+  Line& line = line_of(call, call.rank);
+  std::memcpy(line.payload, &mine, sizeof mine);
+  line.word.store(call.entry_word(), std::memory_order_seq_cst);
+  return mine;
+}
+
+// Whether a peer that has mapped buffers may sleep for my entry. Such a peer stores its word, and
+// before it sleeps loads mine behind a fence.
+bool someone_waits(const DirectCall& call) {
+  for (int peer = 0; peer < call.size(); ++peer)
+    if (peer != call.rank &&
+        line_of(call, peer).word.load(std::memory_order_seq_cst) == call.entry_word() &&
+        places_of(call, peer).mapped())
+      return true;
+  return false;
+}
+
+}  // namespace
+
+Buffers find_buffers(DirectCall& call) {
+  if (call.phase == 0) {
+    call.phase = 1;
+    if (!enter(call).mapped()) {
+      call.ring = someone_waits(call);
+      return Buffers::kPrivate;
+    }
+  }
+  bool all = true;
+  for (int peer = call.size() - 1; peer >= 0; --peer) {
+    if (peer == call.rank) continue;
+    if (has_entered(call, peer, DirectBlock::kBuffersLine)) {
+      if (!places_of(call, peer).mapped()) return Buffers::kPrivate;
+      continue;
+    }
+    has_entered(call, peer);  // in another call it may use no line but the first
+    call.peer = peer;
+    all = false;
+  }
+  if (!all) return Buffers::kUnknown;
+  call.ring = true;  // who sleeps waits for the last one to enter, which does not sleep
+  return Buffers::kMapped;
+}
+
+MappedBuffers buffers_of(const DirectCall& call, int rank) {
+  const Places places = places_of(call, rank);
+  return {call.memory->address(rank, places.input), call.memory->address(rank, places.output)};
+}
+
+void withdraw_buffers(std::span<DirectBlock* const> blocks, int rank, const DirectMemory& memory) {
+  blocks[static_cast<size_t>(rank)]->withdrawn.value.store(1, std::memory_order_seq_cst);
+  const Deadline deadline = Deadline::after(kLongestWait);
+  for (const DirectBlock* block : blocks)
+    while (block->busy.value.load(std::memory_order_seq_cst) != 0 &&
+           (memory.one_process() || !deadline.passed()))
+      sched_yield();
+}
+
+}  // namespace unisono
