@@ -21,19 +21,17 @@ namespace unisono {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kShortestPart = size_t{32} << 10;  // bytes of one rank's part of a turn
 constexpr size_t kPiece = 4096;  // bytes that are reduced, and then copied while they are in the first cache
 
 static_assert(DirectBlock::kTurns >= 4);
 
-// Bytes of a turn: whole lines, which every element size divides, for each rank; several turns where parts stay
-// long enough, and never more than the staging of a turn holds. Long parts are quicker, although they do not stay
-// in the first cache: a line that the peer has just read is slow to write again.
+// Bytes of a turn: whole lines, which every element size divides, for each rank; as much as the staging of a turn
+// holds. Short turns would overlap sooner and stay in the first cache, and yet be slower: a line that the peer has just
+// read is slow to write again, and with fewer CPUs than ranks every turn costs changes of who runs.
 size_t turn_bytes(size_t bytes, size_t ranks) {
   const auto lines = [](size_t part) { return part / kDirectLine * kDirectLine; };
-  const size_t longest = lines(DirectBlock::kTurnBytes / ranks);
-  const size_t part = lines(bytes / (2 * ranks) + kDirectLine - 1);
-  return std::clamp(part, std::min(kShortestPart, longest), longest) * ranks;
+  const size_t whole = lines((bytes + ranks - 1) / ranks + kDirectLine - 1);
+  return std::min(whole, lines(DirectBlock::kTurnBytes / ranks)) * ranks;
 }
 
 size_t turns_of(size_t bytes, size_t ranks) {

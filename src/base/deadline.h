@@ -14,6 +14,9 @@ class Deadline {
 
   static Deadline after(std::chrono::nanoseconds timeout) { return Deadline(Clock::now() + timeout); }
 
+  static Deadline never() { return Deadline(Clock::time_point::max()); }
+
+  bool runs() const { return when_ != Clock::time_point::max(); }
   bool passed() const { return Clock::now() >= when_; }
   std::chrono::nanoseconds left() const {
     return std::max(std::chrono::nanoseconds(0),

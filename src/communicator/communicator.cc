@@ -30,7 +30,7 @@ class Request {
   }
   Call* call_;  // null: given back once it has finished without failure
   Feedback* const feedback_;
-  std::optional<Deadline> deadline_;  // of test(); runs while nothing moves
+  Deadline deadline_ = Deadline::never();  // of test(); runs while nothing moves
 };
 
 namespace {
@@ -276,9 +276,9 @@ Status CommunicatorImpl::test(Request* request) {
   {
     const std::unique_lock guard = lock();
     if (!request->call_->finished() && executor_.check().ok()) {
-      if (!thread_.joinable() && executor_.progress()) request->deadline_.reset();
-      if (!request->deadline_) request->deadline_ = Deadline::after(timeout_);
-      if (request->deadline_->passed()) time_out(*request->call_);
+      if (!thread_.joinable() && executor_.progress()) request->deadline_ = Deadline::never();
+      if (!request->deadline_.runs()) request->deadline_ = Deadline::after(timeout_);
+      if (request->deadline_.passed()) time_out(*request->call_);
       if (!request->call_->finished() && executor_.failure().ok()) return Status(StatusCode::kInProgress, {});
     }
   }

@@ -169,21 +169,21 @@ Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
     advance_lane();
   if (!call.finished() && waits_without_yields_ > 0) --waits_without_yields_;
   int idle = 0;
-  std::optional<Deadline> deadline;  // runs while nothing moves; a short wait reads no clock
+  Deadline deadline = Deadline::never();  // runs while nothing moves; a short wait reads no clock
   while (!call.finished()) {
     if (progress()) {
       const bool shares = idle > spins_ && idle <= spins_ + kSharingYields;
       if (idle > 0) spins_ = shares ? std::min(policy_.spins, kSharingSpins) : policy_.spins;
       idle = 0;
-      deadline.reset();
+      deadline = Deadline::never();
     } else if (++idle <= spins_) {
       cpu_pause();
     } else if (idle <= spins_ + policy_.yields && waits_without_yields_ == 0) {
       yield();
     } else {
-      if (!deadline) deadline = Deadline::after(timeout);
+      if (!deadline.runs()) deadline = Deadline::after(timeout);
       sleep(kLongestNap);
-      if (check().ok() && deadline->passed()) {
+      if (check().ok() && deadline.passed()) {
         fail(Status(StatusCode::kTimeout, fmt::format("{}: nothing in {}", call.describe_wait(),
                                                       format_duration(timeout))));
       }
