@@ -136,6 +136,7 @@ Result<std::shared_ptr<Region>> Region::open(std::vector<int> peers, const Geome
 }
 
 Status Region::back(uint64_t from, uint64_t bytes) {
+  if (bytes == 0) return Status();
   int failed;
   do failed = fallocate(file(), 0, static_cast<off_t>(from), static_cast<off_t>(bytes));
   while (failed != 0 && errno == EINTR);
