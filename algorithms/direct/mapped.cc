@@ -6,8 +6,6 @@
 //
 // The share of a rank is read and written by that rank alone, so in place is no special case. A
 // rank ends when all have finished: then its output is complete, and nobody reads its input.
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <span>
@@ -33,12 +31,6 @@ ElementRange share_of(const DirectCall& call, int rank) {
   return {std::min(lines.begin * line, call.count), std::min(lines.end * line, call.count)};
 }
 
-// What a rank reads and writes fills its own cache: inputs and outputs together, twice the vector.
-bool should_stream(const DirectCall& call) {
-  static const long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  return cache > 0 && call.bytes() >= static_cast<size_t>(cache) && call.input != call.output;
-}
-
 // False: a peer has withdrawn its buffers, and the call cannot end well.
 bool reduce_share(const DirectCall& call) {
   const TouchingPeers touching(call);
@@ -57,7 +49,7 @@ bool reduce_share(const DirectCall& call) {
   for (size_t begin = share.begin; begin < share.end; begin += piece) {
     if (!touching.allowed()) return false;
     call.spread(outputs.data(), inputs.data(), ranks, std::min(piece, share.end - begin),
-                call.divisor, should_stream(call));
+                call.divisor, streams(call));
     for (const void*& input : inputs) input = static_cast<const std::byte*>(input) + kPieceBytes;
     for (void*& output : outputs) output = static_cast<std::byte*>(output) + kPieceBytes;
   }

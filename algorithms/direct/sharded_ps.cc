@@ -74,11 +74,6 @@ void copy_in(const DirectCall& call, const Turn& turn) {
   }
 }
 
-// A large output that is not also the input goes past the cache.
-bool streams(const DirectCall& call) {
-  return call.input != call.output && should_stream(call.bytes());
-}
-
 void give_out(const DirectCall& call, std::byte* output, const std::byte* result, size_t bytes) {
   if (streams(call))
     stream(output, result, bytes);
