@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -125,6 +126,15 @@ TEST(ApiHost, TheProcessIsLeftAsItWas) {
   EXPECT_EQ(signal_state(), signals);
   EXPECT_EQ(environment(), variables);
   EXPECT_EQ(threads_after_joins(), threads);
+}
+
+// Its ranks' threads come later, and would all inherit what the caller is bound to.
+TEST(ApiHost, CreateLocalBindsNobody) {
+  cpu_set_t before, after;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  on_ranks(2, [](unisono_comm_t comm, int) { reduce_on(comm); }, TestOptions("UNISONO_BIND=core"));
+  ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
+  EXPECT_TRUE(CPU_EQUAL(&before, &after));
 }
 
 void cycles_leave_nothing_behind(const char* transport, int cycles) {

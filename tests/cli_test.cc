@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The unisono command as a person meets it: what it prints, where, and its exit status.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
@@ -8,9 +9,11 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "algorithms/registry.h"
 #include "base/text.h"
+#include "execute/executor.h"
 
 namespace unisono {
 namespace {
@@ -65,7 +68,7 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
     std::vector<std::string> arguments;
     std::string line;
   } cases[] = {
-      {{}, "unisono: expected a command: compare, bench, run, verify, explain, settings"},
+      {{}, "unisono: expected a command: compare, bench, run, verify, explain, topology, settings"},
       {{"bnch"}, "unisono: unknown command 'bnch': did you mean bench?"},
       {{"bench", "--algoritm", "x"},
        "unisono bench: unknown flag --algoritm: did you mean --algorithm?"},
@@ -99,6 +102,8 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
        "unisono verify: --algorithm auto: expected algorithms, or all"},
       {{"explain", "-n", "2", "--rank", "2"},
        "unisono explain: --rank 2: expected a number from 0 to 1"},
+      {{"topology", "-n", "0"}, "unisono topology: --ranks 0: expected a number from 1 to 1024"},
+      {{"topology", "--ranks-as", "x"}, "unisono topology: --ranks-as x: expected processes or threads"},
       {{"run"}, "unisono run: expected a program: unisono run -n 4 -- PROGRAM …"},
       {{"run", "--timeout", "soon", "true"},
        "unisono run: --timeout soon: expected a duration like 30s, 5m or 250ms"},
@@ -112,7 +117,7 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
 }
 
 TEST(Cli, ABadEnvironmentIsOneLineAndTwo) {
-  for (const char* command : {"settings", "bench", "compare", "explain"}) {
+  for (const char* command : {"settings", "bench", "compare", "explain", "topology"}) {
     const Ended ended = unisono({command}, {"UNISONO_TIMOUT=5s"});
     EXPECT_EQ(ended.err, std::string("unisono ") + command +
                              ": unknown setting UNISONO_TIMOUT: did you mean UNISONO_TIMEOUT?\n");
@@ -121,7 +126,7 @@ TEST(Cli, ABadEnvironmentIsOneLineAndTwo) {
 }
 
 TEST(Cli, EveryHelpHasAnExample) {
-  for (const char* command : {"compare", "bench", "run", "verify", "explain", "settings"}) {
+  for (const char* command : {"compare", "bench", "run", "verify", "explain", "topology", "settings"}) {
     const Ended ended = unisono({command, "--help"});
     EXPECT_EQ(ended.status, 0);
     EXPECT_THAT(ended.out, HasSubstr("Example:\n  "));
@@ -250,6 +255,51 @@ TEST(Cli, ExplainKnowsHosts) {
               HasSubstr("runs    ring\n"));
   EXPECT_THAT(unisono({"explain", "-n", "2", "--hosts", "3"}).err,
               HasSubstr("--hosts 3: expected a number from 1 to 2"));
+}
+
+// A machine that is not ours, but for what ranks may use of it.
+TEST(Cli, TopologyDescribesHostsAndRanks) {
+  const std::vector<std::string> environment = {
+      "HWLOC_SYNTHETIC=pack:4 [numa(memory=1GiB)] l2:2(size=2097152) core:1 pu:1024"};
+  const Ended ended = unisono({"topology", "-n", "3", "--json", "-"}, environment);
+  ASSERT_EQ(ended.status, 0) << ended.err;
+  const auto topology = nlohmann::ordered_json::parse(ended.out);
+  ASSERT_EQ(topology["hosts"].size(), 1u);
+  const auto& host = topology["hosts"][0];
+  EXPECT_EQ(host["packages"], 4);
+  EXPECT_EQ(host["numa_nodes"], 4);
+  EXPECT_EQ(host["cores"].size(), 8u);
+  EXPECT_EQ(host["hardware_threads"], 8192);
+  EXPECT_EQ(host["caches"].dump(), R"([{"level":2,"bytes":2097152,"count":8}])");
+  EXPECT_EQ(host["ranks"], 3);
+  const WaitPolicy policy = wait_policy(3, host["usable_cpus"]);
+  EXPECT_EQ(host["waiting"]["yields"], policy.yields);
+  ASSERT_EQ(topology["ranks"].size(), 3u);
+  std::set<int> pids;
+  for (int i = 0; i < 3; ++i) {
+    const auto& rank = topology["ranks"][static_cast<size_t>(i)];
+    EXPECT_EQ(rank["rank"], i);
+    EXPECT_EQ(rank["transport"], "host_memory");
+    EXPECT_FALSE(rank["cpus"].empty());
+    EXPECT_EQ(rank["cores"].dump(), "[0]");
+    EXPECT_EQ(rank["numa_nodes"].dump(), "[0]");
+    pids.insert(rank["pid"].get<int>());
+  }
+  EXPECT_EQ(pids.size(), 3u);
+  const Ended table = unisono({"topology", "-n", "3"}, environment);
+  EXPECT_EQ(split(table.out, '\n').size(), 2u + 1 + 4 + 1 + 2 + 1) << table.out;
+  EXPECT_THAT(table.out, HasSubstr("8 × 2Mi"));
+  EXPECT_THAT(table.out, HasSubstr(fmt::format("{} spins", policy.spins)));
+}
+
+TEST(Cli, TopologyOfAWorldOfOneAndOfThreads) {
+  const auto one = nlohmann::ordered_json::parse(unisono({"topology", "-n", "1", "--json", "-"}).out);
+  EXPECT_EQ(one["ranks"].size(), 1u);
+  EXPECT_EQ(one["ranks"][0]["transport"], "none");
+  const auto threads = nlohmann::ordered_json::parse(
+      unisono({"topology", "-n", "2", "--ranks-as", "threads", "--json", "-"}).out);
+  ASSERT_EQ(threads["ranks"].size(), 2u);
+  EXPECT_EQ(threads["ranks"][0]["pid"], threads["ranks"][1]["pid"]);
 }
 
 TEST(Cli, RunPassesWordsAndStatusOn) {

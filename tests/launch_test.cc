@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "topology/host.h"
+#include "topology/machine.h"
 
 namespace unisono {
 namespace {
@@ -126,22 +127,20 @@ TEST(Launch, RanksShareTheCpus) {
   const int cpus = static_cast<int>(allowed_cpus().size());
   for (const bool bind : {true, false}) {
     for (const int ranks : {2, cpus, cpus + 1}) {
-      LaunchOptions options = shell(ranks, "nproc; grep Cpus_allowed_list /proc/self/status");
+      LaunchOptions options = shell(ranks, "echo $RANK has $(nproc); grep Cpus_allowed_list /proc/self/status");
       options.label = false;
       options.bind = bind;
       Launcher launcher(options);
       EXPECT_EQ(launcher.finish(), 0);
       const auto lines = launcher.sorted_lines();
       const std::set<std::string> different(lines.begin(), lines.end());
+      const auto shares = share_cpus(*this_machine(), allowed_cpus(), ranks);
       const bool shared = bind && ranks <= cpus;
-      if (shared && cpus % ranks == 0) {
-        EXPECT_TRUE(different.contains(std::to_string(cpus / ranks))) << launcher.out;
-        EXPECT_EQ(different.size(), static_cast<size_t>(ranks) + 1) << launcher.out;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const size_t has = shared ? shares.at(static_cast<size_t>(rank)).size() : static_cast<size_t>(cpus);
+        EXPECT_TRUE(different.contains(std::to_string(rank) + " has " + std::to_string(has))) << launcher.out;
       }
-      if (!shared) {
-        EXPECT_TRUE(different.contains(std::to_string(cpus))) << launcher.out;
-        EXPECT_EQ(different.size(), 2u) << launcher.out;
-      }
+      EXPECT_EQ(different.size(), static_cast<size_t>(shared ? 2 * ranks : ranks + 1)) << launcher.out;
     }
   }
 }

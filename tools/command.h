@@ -52,6 +52,7 @@ std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_explain_command();
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_settings_command();
+std::unique_ptr<Command> make_topology_command();
 std::unique_ptr<Command> make_verify_command();
 
 }  // namespace unisono

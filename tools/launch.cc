@@ -20,6 +20,7 @@
 #include "bootstrap/token.h"
 #include "tools/launch_process.h"
 #include "topology/host.h"
+#include "topology/machine.h"
 
 namespace unisono {
 namespace {
@@ -27,12 +28,10 @@ namespace {
 constexpr int kStatusTimeout = 124, kStatusNoProgram = 127;
 constexpr int kStopSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-// The CPUs of one of `ranks` equal shares; none where there are fewer CPUs than ranks.
-std::vector<int> share_of(int rank, int ranks) {
-  const std::vector<int> cpus = allowed_cpus();
-  const auto all = static_cast<int>(cpus.size());
-  if (all < ranks) return {};
-  return {cpus.begin() + rank * all / ranks, cpus.begin() + (rank + 1) * all / ranks};
+std::vector<std::vector<int>> shares_of(int ranks) {
+  if (ranks == 1) return {};
+  const auto machine = this_machine();
+  return share_cpus(machine.ok() ? *machine : Machine(), allowed_cpus(), ranks);
 }
 
 void say(const LaunchOptions& options, std::string_view line) {
@@ -85,7 +84,9 @@ struct RankProcess {
 
 class Launch {
  public:
-  explicit Launch(const LaunchOptions& options) : options_(options), token_(random_token()) {}
+  explicit Launch(const LaunchOptions& options) : options_(options), token_(random_token()) {
+    if (options.bind) shares_ = shares_of(options.ranks);
+  }
 
   int run() {
     if (signals_.descriptor() < 0) {
@@ -143,7 +144,7 @@ class Launch {
     process.out = open_output(started.out, STDOUT_FILENO, rank);
     process.err = open_output(started.err, STDERR_FILENO, rank);
     process.signal_mask = signals_.before();
-    if (options_.bind) process.cpus = share_of(rank, options_.ranks);
+    if (!shares_.empty()) process.cpus = shares_[static_cast<size_t>(rank)];
     started.process = start_process(process);
     const int error = errno;
     for (const int end : {process.out, process.err})
@@ -243,6 +244,7 @@ class Launch {
 
   const LaunchOptions& options_;
   const std::string token_;
+  std::vector<std::vector<int>> shares_;  // CPUs of each rank; empty: as the launcher
   Signals signals_;
   std::vector<RankProcess> ranks_;
   std::optional<Deadline> end_;      // of the job's time

@@ -14,8 +14,8 @@ struct LaunchOptions {
   bool label = true;  // "[2] " before every line; false: ranks write straight to our own outputs
   std::string command = "unisono run";  // in front of the cause
   bool tell_status = true;  // false: a rank that exits with a failure has told the cause itself
-  // Each rank gets an equal share of the CPUs that the launcher may use, where there is one for
-  // each.
+  // Each rank gets an equal share of the cores that the launcher may use, with all their hardware threads; where
+  // there are fewer cores than ranks, of the CPUs; where there are fewer of those too, all.
   bool bind = true;
   std::chrono::nanoseconds timeout{0};                       // for the whole job; 0: none
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL

@@ -76,6 +76,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_run_command());
   commands.push_back(make_verify_command());
   commands.push_back(make_explain_command());
+  commands.push_back(make_topology_command());
   commands.push_back(make_settings_command());
   return commands;
 }

@@ -4,8 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/table.h"
@@ -34,13 +32,7 @@ class ShowSettings final : public Command {
     std::vector<Column> columns;
     for (const char* title : {"name", "type", "value", "origin", "help"})
       columns.push_back({title, 0, Align::kLeft});
-    for (const auto& row : rows)
-      for (size_t i = 0; i < row.size(); ++i)
-        columns[i].width = std::max(columns[i].width, display_width(row[i]));
-    const Table table(columns);
-    std::string text = table.header();
-    for (const auto& row : rows) text += table.row(row);
-    UNISONO_RETURN_IF_ERROR(Output::standard().write(text));
+    UNISONO_RETURN_IF_ERROR(Output::standard().write(aligned(columns, rows)));
     return 0;
   }
 };

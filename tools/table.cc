@@ -36,6 +36,16 @@ std::string Table::row(const std::vector<std::string>& cells) const {
   return line + "\n";
 }
 
+std::string aligned(std::vector<Column> columns, const std::vector<std::vector<std::string>>& rows) {
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i)
+      columns[i].width = std::max(columns[i].width, display_width(row[i]));
+  const Table table(std::move(columns));
+  std::string text = table.header();
+  for (const auto& row : rows) text += table.row(row);
+  return text;
+}
+
 std::string format_us(double time_us) {
   return fmt::format("{:.{}f}", time_us, time_us < 10 ? 2 : time_us < 100 ? 1 : 0);
 }

@@ -14,7 +14,7 @@ enum class Align : bool { kRight, kLeft };
 
 struct Column {
   std::string title;  // with the unit
-  size_t width;       // at least that of the title
+  size_t width = 0;   // at least that of the title
   Align align = Align::kRight;
 };
 
@@ -29,6 +29,9 @@ class Table {
  private:
   std::vector<Column> columns_;
 };
+
+// A whole table, as wide as it has to be. Ends with a newline.
+std::string aligned(std::vector<Column> columns, const std::vector<std::vector<std::string>>& rows);
 
 // Characters on a terminal, of UTF-8.
 size_t display_width(std::string_view text);

@@ -171,7 +171,7 @@ UNISONO_API unisono_status_t unisono_comm_create_from_callback(unisono_all_gathe
                                                                unisono_comm_t* comm);
 
 // All ranks of a communicator of threads at once: comms[0] … comms[size - 1], each to be used and
-// destroyed by a thread of its own. Not collective: one thread calls it.
+// destroyed by a thread of its own. Not collective: one thread calls it. Binds nobody (UNISONO_BIND).
 UNISONO_API unisono_status_t unisono_comm_create_local(int size, const unisono_options_t* options,
                                                        unisono_comm_t* comms);
 

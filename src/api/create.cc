@@ -57,14 +57,16 @@ Status create(std::string_view function, const unisono_options_t* options, uniso
   return Status();
 }
 
-// Every rank connects in a thread of its own: each waits for all others.
+// Every rank connects in a thread of its own: each waits for all others. Which threads will make the calls is not
+// known yet, so none is bound.
 Status create_local(int size, const unisono_options_t* options, unisono_comm_t* comms) {
   constexpr std::string_view kName = "unisono_comm_create_local";
   if (comms == nullptr) return null_argument(kName, "comms");
   if (size < 1)
     return invalid_argument(fmt::format("{}: size is {}: expected at least 1", kName, size));
-  const auto creation = read_options(options);
+  auto creation = read_options(options);
   if (!creation.ok()) return creation.status().in(kName);
+  UNISONO_RETURN_IF_ERROR(creation->settings.set("UNISONO_BIND", "none", kName));
 
   std::vector<std::unique_ptr<Bootstrap>> bootstraps = make_thread_bootstraps(size);
   std::vector<Result<std::unique_ptr<unisono_comm>>> connected;

@@ -46,6 +46,9 @@ const std::vector<SettingRow> kTable = {
      "what is written to standard error"},
     {Setting::kFuseBytes, "UNISONO_FUSE_BYTES", SettingKind::kBytes, "64K", "0:1G",
      "buffers of a group up to this size are packed together; 0: nothing is packed"},
+    {Setting::kBind, "UNISONO_BIND", SettingKind::kOneOf, "none", "none|core",
+     "core: the thread that creates a communicator runs on a core of its own from then on, where no launcher has bound "
+     "the host's ranks and there are enough cores"},
 };
 
 [[maybe_unused]] const SettingRow& row_of(Setting setting) {

@@ -16,7 +16,7 @@ namespace unisono {
 // In the order of the table in settings.cc.
 enum class Setting : uint8_t {
   kAlgorithm, kRules, kTransport, kForm, kTimeout, kProgress, kSliceBytes, kDepth, kStagingBytes, kBootstrap,
-  kJobToken, kInterface, kPortRange, kLog, kFuseBytes,
+  kJobToken, kInterface, kPortRange, kLog, kFuseBytes, kBind,
   kCount
 };
 

@@ -62,10 +62,12 @@ Result<Agreement> agree(Bootstrap& bootstrap, const Settings& settings,
     const std::string& host = (*theirs)[agreed];
     agreement.hosts.push_back(
         hosts.try_emplace(host, static_cast<int>(hosts.size())).first->second);
+    if (static_cast<int>(rank) == bootstrap.rank()) agreement.local_rank = static_cast<int>(masks.size());
     if (host == mine[agreed]) masks.push_back(parse_cpus((*theirs)[agreed + 1]));
   }
   agreement.local_ranks = static_cast<int>(masks.size());
   agreement.usable_cpus = usable_cpus(masks, cpu_quota());
+  agreement.same_cpus = std::ranges::count(masks, masks.front()) == std::ssize(masks);
   return agreement;
 }
 

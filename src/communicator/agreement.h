@@ -16,7 +16,9 @@ namespace unisono {
 struct Agreement {
   std::vector<int> hosts;  // of each rank, numbered from 0 in order of appearance
   int local_ranks = 1;     // ranks on my host
+  int local_rank = 0;      // my place among them
   int usable_cpus = 1;     // that they share
+  bool same_cpus = false;  // each of them may use the same ones: nobody has bound them
 };
 
 // Collective. kMismatch naming the first rank that differs and both values.

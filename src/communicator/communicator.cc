@@ -12,6 +12,7 @@
 #include "algorithms/registry.h"
 #include "base/log.h"
 #include "communicator/agreement.h"
+#include "communicator/binding.h"
 #include "communicator/connect.h"
 #include "communicator/feedback.h"
 #include "communicator/memory.h"
@@ -427,6 +428,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Boots
   }
   auto agreement = agree(*bootstrap, settings, options, deadline);
   if (!agreement.ok()) return agreement.status();
+  // Before memory is touched, so that it lies near the core.
+  UNISONO_RETURN_IF_ERROR(bind_to_core(*agreement, settings, log));
   auto connections = connect_ranks(*bootstrap, settings, log, deadline);
   if (!connections.ok()) return connections.status();
   auto calls = std::make_unique<CallLog>(bootstrap->rank());

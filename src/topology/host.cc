@@ -55,8 +55,19 @@ std::vector<int> allowed_cpus() {
   return {0};
 }
 
+Status bind_thread(std::span<const int> cpus) {
+  const auto capacity = static_cast<size_t>(*std::ranges::max_element(cpus)) + 1;
+  cpu_set_t* set = CPU_ALLOC(capacity);
+  const size_t size = CPU_ALLOC_SIZE(capacity);
+  CPU_ZERO_S(size, set);
+  for (const int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), size, set);
+  const int error = sched_setaffinity(0, size, set);
+  CPU_FREE(set);
+  return error == 0 ? Status() : system_error(fmt::format("cannot bind to CPU {}", fmt::join(cpus, ", ")));
+}
+
 double cpu_quota() {
-  double quota = 1e9;
+  double quota = kNoQuota;
   // A limit holds for the group and everything below it.
   for (std::string path = cgroup_path(); !path.empty();) {
     const std::string line = first_line("/sys/fs/cgroup" + path + "/cpu.max");

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/status.h"
+
 namespace unisono {
 
 // Equal for two processes if and only if one kernel runs both. Not the hostname: containers share
@@ -15,8 +17,12 @@ std::string host_identity();
 // CPUs of this thread's affinity mask, ascending. Never empty.
 std::vector<int> allowed_cpus();
 
-// What the cgroup's quota grants, in CPUs; a large number when there is no quota.
+// Lets the calling thread, and those that it starts, run on these CPUs only.
+Status bind_thread(std::span<const int> cpus);
+
+// What the cgroup's quota grants, in CPUs.
 double cpu_quota();
+constexpr double kNoQuota = 1e9;
 
 // CPUs that ranks with these masks can use together: the size of their union, at most `quota`.
 int usable_cpus(std::span<const std::vector<int>> masks, double quota);
