@@ -84,6 +84,28 @@ TEST_P(Progress, StartedCallsEndInAnyOrder) {
 
 INSTANTIATE_TEST_SUITE_P(Who, Progress, ::testing::Values("caller", "thread"));
 
+// More started calls of other shapes than plans are kept, and then one more plan: what the ranks tell each other of
+// their last calls still exists.
+TEST(Communicator, ManyShapesAtOnce) {
+  testing::run_threads(2, [](Communicator& communicator) {
+    constexpr size_t kCalls = 140;
+    std::vector<float> values(kCalls * (kCalls + 1));
+    std::vector<Request*> requests;
+    for (size_t count = 1; count <= kCalls; ++count) {
+      float* const data = &values[count * (kCalls + 1) - kCalls - 1];
+      auto request = communicator.start({.input = data, .output = data, .count = count});
+      ASSERT_TRUE(request.ok()) << request.status().message();
+      requests.push_back(*request);
+    }
+    ASSERT_TRUE(communicator.wait(requests.back()).ok());
+    requests.pop_back();
+    expect_sum(communicator, 1000);
+    ASSERT_TRUE(communicator.all_gather("").ok());  // tells of the last calls
+    for (Request* const request : requests) ASSERT_TRUE(communicator.wait(request).ok());
+    expect_sum(communicator, 1001);
+  });
+}
+
 TEST(Communicator, SeveralSideBySide) {
   std::vector<std::thread> jobs;
   for (int job = 0; job < 3; ++job) {

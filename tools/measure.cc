@@ -11,6 +11,7 @@
 
 #include "algorithms/registry.h"
 #include "base/text.h"
+#include "topology/host.h"
 
 namespace unisono {
 namespace {

@@ -7,22 +7,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <string>
 #include <utility>
 
-#include "base/text.h"
-
 namespace unisono {
-namespace {
-
-uint64_t number_in(const char* path, uint64_t otherwise) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  return file >> number ? number : otherwise;
-}
-
-}  // namespace
 
 Result<Pages> Pages::allocate(size_t bytes) {
   Pages pages;
@@ -53,21 +40,6 @@ Pages::~Pages() {
 size_t round_to_pages(size_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
-}
-
-uint64_t available_memory() {
-  uint64_t available = UINT64_MAX;
-  std::ifstream host("/proc/meminfo");
-  std::string line;
-  while (std::getline(host, line)) {
-    if (!line.starts_with("MemAvailable:")) continue;
-    const auto words = split(trim(std::string_view(line).substr(13)), ' ');
-    if (const auto number = parse_integer(words[0]))
-      available = static_cast<uint64_t>(*number) * 1024;
-  }
-  const uint64_t limit = number_in("/sys/fs/cgroup/memory.max", UINT64_MAX);  // "max" is no number
-  const uint64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
-  return std::min(available, limit == UINT64_MAX ? limit : limit - std::min(limit, used));
 }
 
 }  // namespace unisono

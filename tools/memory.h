@@ -28,7 +28,4 @@ class Pages {
 // Up to the next page.
 size_t round_to_pages(size_t bytes);
 
-// What the host can still give out without swapping, and the memory limit of this process's cgroup.
-uint64_t available_memory();
-
 }  // namespace unisono

@@ -13,6 +13,8 @@ extern const std::span<const DirectForm* const> one_shot_forms;
 extern const std::span<const DirectForm* const> sharded_ps_forms;
 extern const DirectForm mapped_form;  // of both
 
+inline constexpr int kMostRanks = 64;  // that a form has room for
+
 // A large output that is not also the input goes past the cache.
 inline bool streams(const DirectCall& call) {
   return call.input != call.output && should_stream(call.bytes());

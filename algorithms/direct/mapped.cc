@@ -17,16 +17,15 @@
 namespace unisono {
 namespace {
 
-constexpr int kMostRanks = 64;
 // Bytes of a share. Below, one_shot's single flag is quicker than two.
 constexpr size_t kLeastShare = size_t{2} << 10;
 constexpr size_t kPieceBytes = size_t{256} << 10;  // between looks at whether a peer has withdrawn
 
 // Whole lines for each rank, so that no two write to one.
-ElementRange share_of(const DirectCall& call, int rank) {
+ElementRange share_of(const DirectCall& call) {
   const size_t line = kDirectLine / call.element_size;
   const ElementRange lines =
-      elements_of({static_cast<uint32_t>(rank), 1}, static_cast<uint32_t>(call.size()),
+      elements_of({static_cast<uint32_t>(call.rank), 1}, static_cast<uint32_t>(call.size()),
                   (call.count + line - 1) / line);
   return {std::min(lines.begin * line, call.count), std::min(lines.end * line, call.count)};
 }
@@ -35,7 +34,7 @@ ElementRange share_of(const DirectCall& call, int rank) {
 bool reduce_share(const DirectCall& call) {
   const TouchingPeers touching(call);
   const auto ranks = static_cast<size_t>(call.size());
-  const ElementRange share = share_of(call, call.rank);
+  const ElementRange share = share_of(call);
   std::array<const void*, kMostRanks> input_room;
   std::array<void*, kMostRanks> output_room;
   const auto inputs = std::span(input_room).first(ranks);
@@ -66,9 +65,7 @@ bool advance(DirectCall& call) {
     call.phase = kAwaitFinished;
     call.peer = 0;
   }
-  for (; call.peer < call.size(); ++call.peer)
-    if (call.peer != call.rank && !has_entered(call, call.peer, DirectBlock::kFinishedLine))
-      return false;
+  if (!all_published(call, DirectBlock::kFinishedLine)) return false;
   call.ring = true;  // who sleeps waits for the last one to finish, which does not sleep
   return true;
 }

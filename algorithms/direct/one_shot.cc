@@ -16,7 +16,6 @@ namespace {
 
 using Line = DirectBlock::Line;
 
-constexpr int kMostRanks = 64;
 constexpr size_t kLinesBytes = DirectBlock::kLines * Line::kPayload;
 
 // `count` elements from `offset` on; everybody's operands in rank order, mine from my own input.
@@ -46,7 +45,7 @@ bool advance_line(DirectCall& call) {
     publish(mine.word, call.entry_word());
     call.phase = 1;
   }
-  if (!all_entered(call)) return false;
+  if (!all_published(call)) return false;
   fold(call, 0, call.count, [&](int rank) {
     return call.blocks[static_cast<size_t>(rank)]->lines[call.sequence & 1][0].payload;
   });
@@ -69,7 +68,7 @@ bool advance_lines(DirectCall& call) {
     call.phase = 1;
   }
   for (; call.turn < lines; ++call.turn, call.peer = 0) {
-    if (!all_entered(call, call.turn)) return false;
+    if (!all_published(call, call.turn)) return false;
     fold(call, call.turn * Line::kPayload, part(call.turn) / call.element_size, [&](int rank) {
       return call.blocks[static_cast<size_t>(rank)]->lines[call.sequence & 1][call.turn].payload;
     });
@@ -88,7 +87,7 @@ bool advance_slot(DirectCall& call) {
     publish(mine.lines[call.sequence & 1][0].word, call.entry_word());
     call.phase = 1;
   }
-  if (!all_entered(call)) return false;
+  if (!all_published(call)) return false;
   fold(call, 0, call.count,
        [&](int rank) { return call.blocks[static_cast<size_t>(rank)]->slots[call.sequence & 1]; });
   return end(call);

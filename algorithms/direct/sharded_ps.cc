@@ -5,7 +5,7 @@
 //            reduce my part from everyone's `given`         │ reduced = t + 1   (into my output and `result`)
 //            copy the others' parts from their `result`     │
 //
-// What a rank reduces goes to its output and to `result` in one pass. Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited
+// What a rank reduces goes to `result`, and to its output while it is in the first cache. Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited
 // for. Staging of turn t may be used again in turn t + kTurns: whoever reduces turn t has seen all peers
 // copy turn t in, so they have ended the copying out of turn t−3.
 #include <algorithm>
@@ -20,7 +20,6 @@
 namespace unisono {
 namespace {
 
-constexpr int kMostRanks = 64;
 constexpr size_t kPiece = 4096;  // bytes that are reduced, and then copied while they are in the first cache
 
 static_assert(DirectBlock::kTurns >= 4);
@@ -127,7 +126,7 @@ bool advance(DirectCall& call) {
     if (call.phase == kAwaitCopied) {
       if (i >= 1 && i - 1 < turns) {
         if (i == 1) {
-          if (!all_entered(call)) return false;
+          if (!all_published(call)) return false;
           call.peer = 0;
         }
         if (!all_reached(call, &DirectBlock::copied, call.first_turn + i)) return false;
@@ -155,7 +154,7 @@ size_t turns(const DirectShape& shape) {
   return turns_of(shape.bytes, static_cast<size_t>(shape.ranks));
 }
 
-constexpr DirectForm kTwoShot = {"two_shot", "copy in, reduce and copy out overlap over parts of cache size",
+constexpr DirectForm kTwoShot = {"two_shot", "turns of copy in, reduce and copy out overlap",
                                  serves, turns, advance};
 constexpr const DirectForm* kForms[] = {&kTwoShot, &mapped_form};
 

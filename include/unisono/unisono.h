@@ -274,8 +274,9 @@ UNISONO_API unisono_status_t unisono_feedback_query(unisono_feedback_t feedback,
 
 // Every rank gets zeroed memory of its own, which begins with a page; `bytes`, at least 1, is the same on all
 // ranks. Works everywhere: where the ranks are not all of one host it is ordinary memory. Collective,
-// once all calls have ended. UNISONO_OUT_OF_RESOURCES and UNISONO_MISMATCH are the same on all ranks and, here, change nothing. After a
-// call that failed, peers may write to its output until the memory is freed. A child of fork() shares it.
+// once all calls have ended. UNISONO_OUT_OF_RESOURCES and UNISONO_MISMATCH are the same on all ranks and, here,
+// change nothing. After a call that failed, peers may write to its output until the memory is freed. Where it is
+// mapped, a child of fork() shares it.
 UNISONO_API unisono_status_t unisono_alloc(unisono_comm_t comm, size_t bytes, void** memory);
 
 // Frees what unisono_alloc() gave, once all calls have ended. Collective: waits for the others to free the same

@@ -90,7 +90,6 @@ class CommunicatorImpl final : public Communicator {
   PlanCache plans_;
   std::mutex memory_mutex_;
   SymmetricMemory memory_;
-  static_assert(PlanCache::kMostPlans > CallLog::kCalls, "the log points to plans of the cache");
   mutable Quantisations quantisations_;
   uint32_t sequence_ = 0;
   std::vector<std::unique_ptr<Request>> requests_;  // started and not yet ended

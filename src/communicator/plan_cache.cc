@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "execute/call_log.h"
+
 namespace unisono {
 
 bool PlanCache::Entry::matches(const AllReduceCall& call) const {
@@ -20,7 +22,7 @@ Call* PlanCache::take(const AllReduceCall& call) {
 }
 
 Call* PlanCache::insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan) {
-  if (entries_.size() >= kMostPlans) make_room();
+  make_room();
   entries_.push_back({call.count, call.type, call.op, call.choice, call.layout, call.codec, call.max_error,
                       std::move(plan), {}, 0});
   return take(entries_.back());
@@ -38,14 +40,17 @@ Call* PlanCache::take(Entry& entry) {
   return entry.calls.back().get();
 }
 
-// A plan whose calls somebody has stays.
+// Stays: a plan whose calls somebody has, and those that the call log still points to.
 void PlanCache::make_room() {
-  const auto use = [](const Entry& entry) {
+  const auto use = [&](const Entry& entry) {
     const bool taken = std::ranges::any_of(entry.calls, [](const auto& call) { return call->taken; });
-    return taken ? UINT64_MAX : entry.last_use;
+    return taken || uses_ - entry.last_use < CallLog::kCalls ? UINT64_MAX : entry.last_use;
   };
-  const auto oldest = std::ranges::min_element(entries_, {}, use);
-  if (use(*oldest) != UINT64_MAX) entries_.erase(oldest);
+  while (entries_.size() >= kMostPlans) {
+    const auto oldest = std::ranges::min_element(entries_, {}, use);
+    if (use(*oldest) == UINT64_MAX) return;
+    entries_.erase(oldest);
+  }
 }
 
 }  // namespace unisono

@@ -19,7 +19,7 @@ namespace unisono {
 // One thread at a time.
 class PlanCache {
  public:
-  // The least recently used plan goes first, so the plans of the last kMostPlans − 1 calls are here.
+  // The least recently used plan goes first; more stay only as long as their calls run.
   static constexpr size_t kMostPlans = 128;
 
   PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)

@@ -49,13 +49,13 @@ struct alignas(kDirectLine) DirectBlock {
   Counter withdrawn;  // 1: nobody may begin to touch the owner's
 };
 
-// Announces that I have entered the call, with all that stands in the slots before it.
+// Stores a word, behind all that it announces.
 inline void publish(std::atomic<uint64_t>& word, uint64_t value) {
   word.store(value, std::memory_order_release);
 }
 
-// Whether `peer` has entered this call. A peer that has entered another one instead is a mismatch.
-inline bool has_entered(DirectCall& call, int peer, size_t line = 0) {
+// Whether `peer` has published this call in that line; line 0 is its entry. A peer that has entered another one instead is a mismatch.
+inline bool has_published(DirectCall& call, int peer, size_t line = 0) {
   const uint64_t word =
       call.blocks[static_cast<size_t>(peer)]->lines[call.sequence & 1][line].word.load(std::memory_order_acquire);
   if (word == call.entry_word()) return true;
@@ -64,9 +64,9 @@ inline bool has_entered(DirectCall& call, int peer, size_t line = 0) {
 }
 
 // Whether every peer has; looks on where it stopped before, at `call.peer`. Start a wait with peer = 0.
-inline bool all_entered(DirectCall& call, size_t line = 0) {
+inline bool all_published(DirectCall& call, size_t line = 0) {
   for (; call.peer < call.size(); ++call.peer)
-    if (call.peer != call.rank && !has_entered(call, call.peer, line)) return false;
+    if (call.peer != call.rank && !has_published(call, call.peer, line)) return false;
   return true;
 }
 

@@ -64,11 +64,11 @@ Buffers find_buffers(DirectCall& call) {
   bool all = true;
   for (int peer = call.size() - 1; peer >= 0; --peer) {
     if (peer == call.rank) continue;
-    if (has_entered(call, peer, DirectBlock::kBuffersLine)) {
+    if (has_published(call, peer, DirectBlock::kBuffersLine)) {
       if (!places_of(call, peer).mapped()) return Buffers::kPrivate;
       continue;
     }
-    has_entered(call, peer);  // in another call it may use no line but the first
+    has_published(call, peer);  // in another call it may use no line but the first
     call.peer = peer;
     all = false;
   }

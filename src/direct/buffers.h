@@ -52,8 +52,9 @@ class TouchingPeers {
   const DirectCall& call_;
 };
 
-// After it returns no peer touches buffers of mine. Waits for those who do: threads, for as long as
-// a piece of work takes; processes, at most a second, since what they map stays theirs.
+// Nobody begins to touch buffers of mine any more; waits for those who do. Between threads nobody touches them
+// after it returns. Between processes it waits at most a second: a peer that was stopped in a piece of work may finish
+// it later, in memory that it maps itself.
 void withdraw_buffers(std::span<DirectBlock* const> blocks, int rank, const DirectMemory& memory);
 
 }  // namespace unisono

@@ -50,7 +50,7 @@ struct DirectCall {
   uint32_t phase = 0;
   size_t turn = 0;
   int peer = 0;
-  bool ring = false;  // set by the form when advance() returns: peers may sleep for what I have published
+  bool ring = false;  // set by the form, looked at when advance() returns: peers may sleep for what I have published
   int mismatched = -1;  // set by the form: the rank whose signature differs
 
   size_t bytes() const { return count * element_size; }

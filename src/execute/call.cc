@@ -87,9 +87,9 @@ bool Call::choose_form() {
 }
 
 void Call::advance_direct() {
-  const bool chosen = form_ != nullptr;
   // Who sleeps for my entry is woken first: what follows may be long.
-  if ((chosen || choose_form()) && (chosen || !direct_.ring) && form_->advance(direct_)) slices_left_ = 0;
+  const bool waits = form_ == nullptr && (!choose_form() || direct_.ring);
+  if (!waits && form_->advance(direct_)) slices_left_ = 0;
   if (!finished() && direct_.mismatched >= 0) {
     status_ = Status(StatusCode::kMismatch,
                      fmt::format("{}: rank {} makes another call", describe_wait(), direct_.mismatched));

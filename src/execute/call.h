@@ -47,6 +47,9 @@ class Call {
 
   bool taken = false;  // by whoever runs it: PlanCache
 
+  // How far a direct form has come; another one after it has got on.
+  std::pair<uint32_t, size_t> mark() const { return {direct_.phase, direct_.turn}; }
+
   const Plan& plan() const { return *plan_; }
   uint32_t sequence() const { return sequence_; }
   // "call 7, all_reduce of 4096 bytes by ring: step 3 waits for 512 bytes from rank 2"

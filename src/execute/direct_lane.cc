@@ -22,12 +22,16 @@ void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* o
 }
 
 bool DirectLane::advance() {
-  bool ended = false;
-  while (!queue_.empty() && run(*queue_.front())) {
+  bool moved = false;
+  while (!queue_.empty()) {
+    Call& call = *queue_.front();
+    const auto before = call.mark();
+    const bool ended = run(call);
+    moved |= ended || call.failed() || call.mark() != before;
+    if (!ended) break;
     queue_.pop_front();
-    ended = true;
   }
-  return ended || (!queue_.empty() && queue_.front()->failed());
+  return moved;
 }
 
 // Whether the call has ended; not if it has failed.

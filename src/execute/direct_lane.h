@@ -31,7 +31,7 @@ class DirectLane {
   void start(Call& call, uint32_t sequence, const void* input, void* output);
   bool waits_for(const Call& call) const { return !queue_.empty() && queue_.front() == &call; }
   bool idle() const { return queue_.empty(); }
-  // Moves the first call on, and after it those that follow; whether one of them ended or failed. A failed
+  // Moves the first call on, and after it those that follow; whether one of them got on, or failed. A failed
   // call stays first.
   bool advance();
   const Call* first() const { return queue_.empty() ? nullptr : queue_.front(); }

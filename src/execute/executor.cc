@@ -169,7 +169,7 @@ Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
     advance_lane();
   if (!call.finished() && waits_without_yields_ > 0) --waits_without_yields_;
   int idle = 0;
-  Deadline deadline = Deadline::never();  // runs while nothing moves; a short wait reads no clock
+  Deadline deadline = Deadline::never();  // runs while nothing moves; no clock is read before a yield
   while (!call.finished()) {
     if (progress()) {
       const bool shares = idle > spins_ && idle <= spins_ + kSharingYields;

@@ -42,7 +42,7 @@ class Executor {
   // Moves everything on once; whether anything happened. No waiting.
   bool progress();
   // Until the call has finished. Errors: the call's, kTimeout with who was waited for, kAborted.
-  // After an error the executor has failed: no peer touches a buffer any more, and every later call
+  // After an error the executor has failed: no peer begins to touch a buffer (withdraw_buffers), and every later call
   // fails alike, on all ranks.
   Status wait(Call& call, std::chrono::nanoseconds timeout);
   // One nap of at most `longest`, during which arrivals wake it; whether a call ended or failed in place of it.

@@ -21,12 +21,17 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-// cgroup v2 path of this process, from "0::/path"; empty when there is none.
-std::string cgroup_path() {
+// Folders of this process's cgroup (v2) and of those above it: a limit holds for a group and all below.
+std::vector<std::string> cgroups() {
+  std::vector<std::string> folders;
   std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("0::")) return line.substr(3);
-  return {};
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("0::/")) continue;
+    for (std::string path = line.substr(3); !path.empty(); path.resize(path.rfind('/')))
+      folders.push_back("/sys/fs/cgroup" + (path == "/" ? "" : path));
+  }
+  if (folders.empty() || folders.back() != "/sys/fs/cgroup") folders.emplace_back("/sys/fs/cgroup");
+  return folders;
 }
 
 }  // namespace
@@ -67,19 +72,30 @@ Status bind_thread(std::span<const int> cpus) {
 }
 
 double cpu_quota() {
-  double quota = kNoQuota;
-  // A limit holds for the group and everything below it.
-  for (std::string path = cgroup_path(); !path.empty();) {
-    const std::string line = first_line("/sys/fs/cgroup" + path + "/cpu.max");
+  double quota = 1e9;
+  for (const std::string& group : cgroups()) {
+    const std::string line = first_line(group + "/cpu.max");
     const auto parts = split(line, ' ');
     const auto limit = parse_integer(parts[0]);
     const auto period = parts.size() == 2 ? parse_integer(parts[1]) : std::nullopt;
     if (limit && period && *period > 0)
       quota = std::min(quota, static_cast<double>(*limit) / static_cast<double>(*period));
-    if (path == "/") break;
-    path.resize(std::max<size_t>(path.rfind('/'), 1));
   }
   return quota;
+}
+
+uint64_t available_memory() {
+  uint64_t available = UINT64_MAX;
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  for (uint64_t kib = 0; file >> name >> kib; std::getline(file, unit))
+    if (name == "MemAvailable:") available = kib * 1024;
+  for (const std::string& group : cgroups()) {
+    const auto limit = parse_integer(first_line(group + "/memory.max"));  // "max" is no number
+    const auto used = parse_integer(first_line(group + "/memory.current"));
+    if (limit && used) available = std::min<uint64_t>(available, static_cast<uint64_t>(std::max<int64_t>(*limit - *used, 0)));
+  }
+  return available;
 }
 
 int usable_cpus(std::span<const std::vector<int>> masks, double quota) {

@@ -2,6 +2,7 @@
 // What a rank knows of the host that it runs on: which one it is, and which CPUs it may really use.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ Status bind_thread(std::span<const int> cpus);
 // What the cgroup's quota grants, in CPUs.
 double cpu_quota();
 constexpr double kNoQuota = 1e9;
+
+// Bytes that the host can still give out without swapping, and that the cgroup's limit leaves.
+uint64_t available_memory();
 
 // CPUs that ranks with these masks can use together: the size of their union, at most `quota`.
 int usable_cpus(std::span<const std::vector<int>> masks, double quota);

@@ -133,7 +133,7 @@ class Transport {
     static_cast<void>(bytes);
     return std::unique_ptr<SharedMemory>();
   }
-  // Wakes every peer that sleeps. After a sequentially consistent store to my block.
+  // Wakes every peer that sleeps. After any store to my block: it fences itself.
   virtual void wake_peers() {}
 
   // Moves messages; returns how many posts have ended. A failed peer ends every post to it with

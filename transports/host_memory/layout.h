@@ -15,8 +15,8 @@
 // (acquire); they are used again only after `freed` has passed them (release/acquire). Words that a
 // sleeper waits for are stored, and the doorbell is then read, both sequentially consistent; the
 // sleeper stores the doorbell and then reads those words in the same way: one of the two sees the
-// other, so no wake-up is lost. (Plain operations rather than fences: ThreadSanitizer understands
-// them.)
+// other, so no wake-up is lost. The words of direct forms are released and acquired, with a fence on both
+// sides in place of that: wake_peers() and sleep().
 #pragma once
 
 #include <atomic>

@@ -12,36 +12,30 @@
 #include <cassert>
 #include <cerrno>
 #include <condition_variable>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <new>
 
 #include "base/text.h"
+#include "topology/host.h"
 
 namespace unisono::host_memory {
 namespace {
 
 constexpr int kMadvPopulateWrite = 23;  // MADV_POPULATE_WRITE of Linux 5.14, which older headers lack
 
-// What a memory file may hold: MemAvailable of the kernel and the limit on file sizes. A request
-// beyond them must not even be tried: the kernel would push everything else out, or send SIGXFSZ.
-uint64_t available_memory() {
-  uint64_t available = UINT64_MAX;
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  for (uint64_t kib = 0; file >> name >> kib; std::getline(file, unit))
-    if (name == "MemAvailable:") available = kib * 1024;
+// What a memory file may hold. A request beyond it must not even be tried: the kernel would push everything else
+// out, or send SIGXFSZ.
+uint64_t most_shared_memory() {
   rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    available = std::min<uint64_t>(available, limit.rlim_cur);
-  return available;
+  const bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return std::min<uint64_t>(available_memory(), limited ? limit.rlim_cur : UINT64_MAX);
 }
 
 Status shortage(const Geometry& geometry, uint64_t need) {
   return Status(StatusCode::kOutOfResources,
                 fmt::format("shared memory: need {} bytes, have {}{}", format_bytes(need),
-                            format_bytes(available_memory()),
+                            format_bytes(most_shared_memory()),
                             geometry.pairs > 0 ? " (UNISONO_STAGING_BYTES sets the need)" : ""));
 }
 
@@ -112,7 +106,7 @@ Result<std::shared_ptr<Region>> Region::create(std::vector<int> peers, uint64_t 
 Result<std::shared_ptr<Region>> Region::create_block(uint64_t mapped_bytes, int copies) {
   const Geometry geometry = Geometry::of(0, 0, mapped_bytes);
   const uint64_t need = geometry.region_bytes();
-  if (available_memory() / static_cast<uint64_t>(copies) < need)
+  if (most_shared_memory() / static_cast<uint64_t>(copies) < need)
     return shortage(geometry, need * static_cast<uint64_t>(copies));
   return open({}, geometry);
 }
@@ -122,7 +116,7 @@ Result<std::shared_ptr<Region>> Region::open(std::vector<int> peers, const Geome
   region->peers_ = std::move(peers);
   region->geometry_ = geometry;
   const uint64_t bytes = geometry.region_bytes();
-  if (available_memory() < bytes) return shortage(geometry, bytes);
+  if (most_shared_memory() < bytes) return shortage(geometry, bytes);
 
   region->file_ = Descriptor(memfd_create("unisono", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!region->file_.valid()) return system_error("cannot create shared memory");
