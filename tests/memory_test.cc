@@ -40,6 +40,23 @@ size_t memory_files() {
   return found;
 }
 
+TEST(Memory, AgainstACallIsAMismatch) {
+  for (const bool frees : {false, true}) {
+    testing::run_threads(2, [&](Communicator& communicator) {
+      std::byte* const memory = allocate(communicator, kKi);
+      ASSERT_NE(memory, nullptr);
+      float value = 1;
+      const Status status = communicator.rank() == 1
+                                ? communicator.all_reduce({.input = &value, .output = &value, .count = 1})
+                            : frees ? communicator.free(memory)
+                                    : communicator.allocate(kKi).status();
+      EXPECT_EQ(status.code(), StatusCode::kMismatch) << status.message();
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 allocates or frees memory after 0 calls"));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 all_reduce 1 f32 sum"));
+    });
+  }
+}
+
 TEST(Memory, LeavesNothingWhenItIsFreed) {
   testing::expect_processes(3, [](Communicator& communicator) -> std::string {
     size_t descriptors = 0, mappings = 0;

@@ -322,11 +322,13 @@ Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view m
     // Whoever waits for this rank in a call may learn why.
     const std::unique_lock guard = lock();
     if (!executor_.check().ok()) return executor_.failure();
+    log_->begin_gather();
     executor_.make_statement();
   }
   auto gathered = control_->all_gather(mine, Deadline::after(timeout_));
-  if (gathered.ok() || gathered.status().code() == StatusCode::kInvalidArgument) return gathered;
   const std::unique_lock guard = lock();
+  log_->end_gather();
+  if (gathered.ok() || gathered.status().code() == StatusCode::kInvalidArgument) return gathered;
   if (!executor_.check().ok()) return executor_.failure();
   return gathered;
 }

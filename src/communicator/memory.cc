@@ -82,10 +82,10 @@ Status common_status(const std::vector<Said>& all) {
 }  // namespace
 
 uint32_t SymmetricMemory::lowest_free_number() const {
-  uint32_t number = 0;
-  while (std::ranges::any_of(blocks_, [&](const auto& block) { return block->number == number; }))
-    ++number;
-  return number;
+  std::vector<bool> used(blocks_.size() + 1);  // one of so many is free
+  for (const auto& block : blocks_)
+    if (block->number < used.size()) used[block->number] = true;
+  return static_cast<uint32_t>(std::ranges::find(used, false) - used.begin());
 }
 
 Result<const SymmetricMemory::Block*> SymmetricMemory::allocate(size_t bytes, const Gather& gather,

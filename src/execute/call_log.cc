@@ -15,12 +15,14 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// "<calls made> <oldest that waits, or -1> <1 when left>", then a line "<number> <signature>" a
+// "<calls made> <oldest that waits, or -1> <1 when left> <gathers ended> <1 in a gather>", then a line "<number> <signature>" a
 // call.
 struct Statement {
   int64_t made = kNone;  // kNone: the rank has said nothing
   int64_t waiting = kNone;
   bool left = false;
+  int64_t gathers = 0;
+  bool gathering = false;
   std::map<int64_t, std::string_view> calls;
 };
 
@@ -28,10 +30,12 @@ Statement parse(std::string_view text) {
   Statement statement;
   const auto lines = split(text, '\n');
   const auto head = split(lines.front(), ' ');
-  if (head.size() != 3) return statement;
+  if (head.size() != 5) return statement;
   statement.made = parse_integer(head[0]).value_or(kNone);
   statement.waiting = parse_integer(head[1]).value_or(kNone);
   statement.left = head[2] == "1";
+  statement.gathers = parse_integer(head[3]).value_or(kNone);
+  statement.gathering = head[4] == "1";
   for (const std::string_view line : std::span(lines).subspan(1)) {
     const size_t space = line.find(' ');
     if (space == line.npos) continue;
@@ -60,18 +64,28 @@ Status compare_calls(std::span<const Statement> ranks) {
                              : Status(StatusCode::kMismatch, differences.begin()->second);
 }
 
-// A rank that waits for one that has left without making that call.
+// Whether `other` will not make the call that `waiter` waits in: it has left, or gathers, for which it waits for
+// `waiter`. (A statement of a gather that has ended since is known by the number of those.)
+const char* end_of(const Statement& waiter, const Statement& other) {
+  if (other.made > waiter.waiting) return nullptr;
+  if (other.left) return "left";
+  const bool in_turn = other.gathering && !waiter.gathering && other.gathers == waiter.gathers;
+  return in_turn ? "allocates or frees memory" : nullptr;
+}
+
+// A rank that waits for one that will not make that call.
 Status compare_ends(std::span<const Statement> ranks) {
   for (size_t waiter = 0; waiter < ranks.size(); ++waiter) {
     const int64_t waiting = ranks[waiter].waiting;
     if (waiting == kNone) continue;
     for (size_t leaver = 0; leaver < ranks.size(); ++leaver) {
-      if (!ranks[leaver].left || ranks[leaver].made > waiting) continue;
+      const char* const end = end_of(ranks[waiter], ranks[leaver]);
+      if (end == nullptr) continue;
       const auto text = ranks[waiter].calls.find(waiting);
       return Status(StatusCode::kMismatch,
-                    fmt::format("call {}: rank {} {}, rank {} left after {} calls", waiting, waiter,
+                    fmt::format("call {}: rank {} {}, rank {} {} after {} calls", waiting, waiter,
                                 text == ranks[waiter].calls.end() ? "waits in it" : text->second,
-                                leaver, ranks[leaver].made));
+                                leaver, end, ranks[leaver].made));
     }
   }
   return Status();
@@ -81,8 +95,9 @@ Status compare_ends(std::span<const Statement> ranks) {
 
 std::string CallLog::statement(std::optional<uint32_t> oldest_waiting, bool left) const {
   const uint32_t made = made_.load(std::memory_order_relaxed);
-  std::string text = fmt::format("{} {} {}", made,
-                                 oldest_waiting ? int64_t{*oldest_waiting} : kNone, left ? 1 : 0);
+  std::string text =
+      fmt::format("{} {} {} {} {}", made, oldest_waiting ? int64_t{*oldest_waiting} : kNone, left ? 1 : 0,
+                  gathers_, gathering_ ? 1 : 0);
   for (uint32_t number = made - std::min<uint32_t>(made, kCalls); number != made; ++number)
     text += fmt::format("\n{} {}", number, last_[number % kCalls]->signature_text);
   return text;

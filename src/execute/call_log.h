@@ -29,20 +29,30 @@ class CallLog {
     made_.store(sequence + 1, std::memory_order_relaxed);
   }
 
+  // Around what all ranks do together that is no call: allocating memory, and freeing it.
+  void begin_gather() { gathering_ = true; }
+  void end_gather() {
+    gathering_ = false;
+    ++gathers_;
+  }
+
   // A statement for compare(): how many calls, which are the last ones, the oldest that waits (if
-  // any), and whether this rank has left.
+  // any), whether this rank has left, and whether it gathers.
   std::string statement(std::optional<uint32_t> oldest_waiting, bool left) const;
   // "rank 2 had made 7 calls". Any thread.
   std::string phase() const;
 
   // The statements of all ranks, by rank, empty where unknown. kMismatch, naming two ranks, when a
-  // call is not the same on both, or when one waits in a call that another has left without making.
+  // call is not the same on both, or when one waits in a call that another has left without making,
+  // or will not make before both have gathered.
   // A rank that is merely behind is no contradiction.
   static Status compare(std::span<const std::string> statements);
 
  private:
   const int rank_;
   std::atomic<uint32_t> made_ = 0;
+  uint32_t gathers_ = 0;  // that have ended
+  bool gathering_ = false;
   std::array<const Plan*, kCalls> last_ = {};  // by number modulo kCalls
 };
 

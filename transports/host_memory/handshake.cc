@@ -256,7 +256,7 @@ class Exchange {
       if (auto region = adopt(received))
         found_[hello.from] = std::move(region);
       else
-        failure_ = system_error(fmt::format("cannot map the memory of rank {}", hello.from));
+        failure_ = cannot_map(fmt::format("the memory of rank {}", hello.from));
     }
   }
 

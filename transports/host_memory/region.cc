@@ -76,10 +76,16 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) close(fd_);
 }
 
+Status cannot_map(std::string_view what) {
+  if (errno != ENOMEM) return system_error(fmt::format("cannot map {}", what));
+  return Status(StatusCode::kOutOfResources,
+                fmt::format("cannot map {}: out of addresses, or more mappings than vm.max_map_count", what));
+}
+
 Status Mapping::map(int fd, size_t bytes) {
   void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED)
-    return system_error(fmt::format("cannot map {} bytes of shared memory", bytes));
+    return cannot_map(fmt::format("{} bytes of shared memory", bytes));
   data_ = static_cast<std::byte*>(data);
   bytes_ = bytes;
   return Status();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,9 @@ class Descriptor {
  private:
   int fd_;
 };
+
+// Why mmap(2) has just failed for `what`: kOutOfResources or kSystem.
+Status cannot_map(std::string_view what);
 
 // Owns a shared mapping of a whole memory file.
 class Mapping {
