@@ -2,6 +2,7 @@
 // Every example runs, under our launcher or alone, and says what it should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,6 +59,7 @@ struct Outcome {
 Outcome run(const Example& example) {
   const std::string program = std::string(UNISONO_EXAMPLES) + "/" + example.name;
   const int file = memfd_create("output", 0);
+  fcntl(file, F_SETFL, O_APPEND);  // ranks write at once, and share the position otherwise
   const pid_t child = fork();
   if (child == 0) {
     dup2(file, STDOUT_FILENO), dup2(file, STDERR_FILENO);
