@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spawn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +39,8 @@ Ended unisono(const std::vector<std::string>& arguments, std::vector<std::string
               int out = -1) {
   const int out_file = memfd_create("out", MFD_CLOEXEC),
             err_file = memfd_create("err", MFD_CLOEXEC);
+  // Ranks write at once, and share the position otherwise.
+  for (const int file : {out_file, err_file}) fcntl(file, F_SETFL, O_APPEND);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, out >= 0 ? out : out_file, STDOUT_FILENO);
