@@ -105,6 +105,8 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
        "unisono verify: --algorithm auto: expected algorithms, or all"},
       {{"explain", "-n", "2", "--rank", "2"},
        "unisono explain: --rank 2: expected a number from 0 to 1"},
+      {{"explain", "--algorithm", "ring", "--max-error", "-1"},
+       "unisono explain: --max-error -1: expected a number from 0, e.g. 0.01"},
       {{"topology", "-n", "0"}, "unisono topology: --ranks 0: expected a number from 1 to 1024"},
       {{"topology", "--ranks-as", "x"}, "unisono topology: --ranks-as x: expected processes or threads"},
       {{"run"}, "unisono run: expected a program: unisono run -n 4 -- PROGRAM …"},
@@ -126,6 +128,17 @@ TEST(Cli, ABadEnvironmentIsOneLineAndTwo) {
                              ": unknown setting UNISONO_TIMOUT: did you mean UNISONO_TIMEOUT?\n");
     EXPECT_EQ(ended.status, 2);
   }
+}
+
+TEST(Cli, SettingsOfAnotherPathAreCheckedToo) {
+  for (const char* command : {"settings", "bench", "compare", "explain", "topology"})
+    for (const char* entry : {"UNISONO_PORT_RANGE=9:8", "UNISONO_JOB_TOKEN=x", "UNISONO_INTERFACE=10.0.0.0/x",
+                              "UNISONO_RULES=*: rng", "UNISONO_ALGORITHM=rng", "UNISONO_TRANSPORT=none"}) {
+      const Ended ended = unisono({command}, {entry});
+      EXPECT_EQ(ended.status, 2) << command << " " << entry;
+      const std::string_view name = split(entry, '=').front();
+      EXPECT_THAT(ended.err, ::testing::StartsWith(fmt::format("unisono {}: {}", command, name)));
+    }
 }
 
 TEST(Cli, EveryHelpHasAnExample) {

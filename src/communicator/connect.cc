@@ -119,11 +119,6 @@ Status Connector::try_transport(const TransportRow& row) {
 
 Result<Connections> Connector::connect() {
   const std::string& forced = settings_.text(Setting::kTransport);
-  if (forced != "auto" && find_transport(forced) == nullptr) {
-    std::string known;
-    for (const TransportRow& row : transports()) known += fmt::format(", {}", row.name);
-    return unsupported(fmt::format("unknown transport '{}': expected auto{}", forced, known));
-  }
   for (const TransportRow& row : transports()) {
     if (all_reached_) break;
     if (forced != "auto" && forced != row.name) continue;
