@@ -18,7 +18,8 @@ const std::vector<SettingRow> kTable = {
     {Setting::kAlgorithm, "UNISONO_ALGORITHM", SettingKind::kText, "auto", "",
      "what runs every call, e.g. 'ring depth=4'; auto: the runtime picks by size and topology"},
     {Setting::kRules, "UNISONO_RULES", SettingKind::kText, "", "",
-     "rules for auto, e.g. 'bytes<=8K: one_shot; *: ring'; empty: the built-in rules"},
+     "rules for auto, the first that holds wins, e.g. 'bytes<=8K shared_memory=1: one_shot; *: ring' (facts: bytes, "
+     "ranks, hosts, shared_memory); empty: the built-in rules"},
     {Setting::kTransport, "UNISONO_TRANSPORT", SettingKind::kText, "auto", "",
      "transport for every peer, by name; auto: the best one that reaches the peer"},
     {Setting::kForm, "UNISONO_FORM", SettingKind::kOneOf, "direct", "direct|staged|schedule",

@@ -78,7 +78,7 @@ class CommunicatorImpl final : public Communicator {
   const CommunicatorOptions options_;
   const Policy policy_;
   const std::vector<int> hosts_;
-  const bool mapped_;
+  const bool shared_memory_;
   const std::vector<Channel*> channels_;
   const std::string transport_;
   const std::chrono::nanoseconds timeout_;
@@ -110,7 +110,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const S
       options_(options),
       policy_(std::move(policy)),
       hosts_(agreement.hosts),
-      mapped_(connections.mapped),
+      shared_memory_(connections.shared_memory),
       channels_(std::move(connections.channels)),
       transport_(connections.names.empty() ? "none"
                                            : fmt::format("{}", fmt::join(connections.names, "+"))),
@@ -176,7 +176,7 @@ Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& cal
   if (policy_.forced) return Rules::Match{*policy_.forced, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(shape().hosts());
   auto match = policy_.rules.select(
-      {call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts, mapped_ ? 1u : 0u},
+      {call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts, shared_memory_ ? 1u : 0u},
       shape(), {call.type, call.op, call.max_error, call.codec}, quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
