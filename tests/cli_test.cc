@@ -160,7 +160,7 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   const auto row = nlohmann::ordered_json::parse(lines[1]);
   std::vector<std::string> keys;
   for (const auto& [key, value] : row.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "dtype", "op", "ranks", "hosts",
+  EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "form", "dtype", "op", "ranks", "hosts",
                                 "transport", "bytes", "count", "in_place", "time_us", "algbw_GBps",
                                 "busbw_GBps", "wire_bytes", "wrong", "max_error", "relative_error",
                                 "share_of_bound", "encode_us", "decode_us", "break_even_Gbps",
@@ -172,6 +172,16 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   EXPECT_EQ(row["bit_identical"], true);
   EXPECT_GT(row["time_us"]["median"], 0);
   EXPECT_GE(row["time_us"]["p99"], row["time_us"]["median"]);
+}
+
+TEST(Cli, BenchTellsWhetherMappedBuffersServed) {
+  for (const bool mapped : {false, true}) {
+    std::vector<std::string> words = {"bench", "-n", "2", "--bytes", "64K", "--iterations", "3", "--json", "-"};
+    if (mapped) words.emplace_back("--mapped");
+    const Ended ended = unisono(words);
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    EXPECT_EQ(nlohmann::ordered_json::parse(ended.out)["form"], mapped ? "mapped" : "slot");
+  }
 }
 
 TEST(Cli, CompareIsRightForEveryAlgorithm) {

@@ -211,6 +211,7 @@ struct CallOptions {
 struct Plan {
   std::string choice, reason, form, transport;
   uint64_t wire_bytes, slices;
+  std::string ran;
 };
 
 // One rank. Owns a unisono_comm_t.
@@ -309,7 +310,8 @@ class Communicator {
     unisono_plan_t plan = UNISONO_PLAN_INIT;
     detail::check(unisono_all_reduce_plan(get(), count, data_type_of<T>,
                                           static_cast<unisono_op_t>(op), &options, &plan));
-    return {plan.choice, plan.reason, plan.form, plan.transport, plan.wire_bytes, plan.slices};
+    return {plan.choice, plan.reason, plan.form, plan.transport, plan.wire_bytes, plan.slices,
+            plan.ran};
   }
 
   // `feedback` is this communicator's from now on.

@@ -296,6 +296,10 @@ Status CommunicatorImpl::wait(Request* request) {
   return status;
 }
 
+std::string name_of(const DirectForm* form) {
+  return form == nullptr ? "schedule" : std::string(form->name);
+}
+
 Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
   const std::unique_lock guard = lock();
   auto built = build_plan(call);
@@ -309,9 +313,11 @@ Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
     };
     if (memory.one_process() || (maps(call.input) && maps(call.output))) form = plan.mapped;
   }
+  const Call* const latest = plans_.latest(call);
   return CallPlan{.choice = plan.choice,
                   .reason = plan.reason,
-                  .form = form == nullptr ? "schedule" : std::string(form->name),
+                  .form = name_of(form),
+                  .ran = latest == nullptr ? "" : name_of(latest->form()),
                   .transport = transport_,
                   .wire_bytes = plan.wire_bytes(),
                   .slices = plan.slices};
