@@ -77,6 +77,10 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
        "unisono bench: unknown flag --algoritm: did you mean --algorithm?"},
       {{"bench", "extra"}, "unisono bench: unexpected word 'extra': see --help"},
       {{"bench", "--bytes"}, "unisono bench: --bytes: expected a value"},
+      {{"bench", "--bytes", ""}, "unisono bench: --bytes: expected a value"},
+      {{"bench", "--json="}, "unisono bench: --json: expected a value"},
+      {{"bench", "-n", ""}, "unisono bench: --ranks: expected a value"},
+      {{"run", "--timeout", "", "true"}, "unisono run: --timeout: expected a value"},
       {{"bench", "--bytes", "8", "--bytes", "9"}, "unisono bench: --bytes: expected only once"},
       {{"bench", "--in-place=3"}, "unisono bench: --in-place: expected no value"},
       {{"bench", "--bytes", "8:4:x2"},
@@ -220,7 +224,8 @@ TEST(Cli, BenchTellsErrorAndCostOfACodec) {
   EXPECT_GT(row["encode_us"], 0);
   EXPECT_GT(row["break_even_Gbps"], 0);
   EXPECT_EQ(unisono({"bench", "--codec", "onebit"}).err,
-            "unisono bench: --codec onebit: expected algorithms by name: auto picks its codec itself\n");
+            "unisono bench: --codec onebit: expected an algorithm by name too, e.g. --algorithm ring (auto picks its "
+            "codec itself)\n");
   EXPECT_THAT(unisono({"bench", "-n", "2", "--codec", "onebit", "--algorithm", "ring", "-o", "min"}).err,
               HasSubstr("codec onebit serves sum, avg, not min"));
 }
