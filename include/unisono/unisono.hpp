@@ -12,6 +12,10 @@
 #ifndef UNISONO_UNISONO_HPP_
 #define UNISONO_UNISONO_HPP_
 
+#if __cplusplus <= 201703L
+#error "unisono.hpp needs C++20 (-std=c++20); C and older C++ use unisono.h"
+#else
+
 #include <concepts>
 #include <cstdint>
 #include <exception>
@@ -397,4 +401,5 @@ class MappedArray {
 }  // namespace cpp0
 }  // namespace unisono
 
+#endif  // C++20
 #endif  // UNISONO_UNISONO_HPP_
