@@ -48,7 +48,7 @@ Status Connector::listen(const Settings& settings) {
   port_ = SocketAddress{attributes.sockaddr}.port();
   UNISONO_RETURN_IF_ERROR(close_gate(port_, engine_.client_id()));
   address_ = fmt::format("{} {} {}", kAddressMark, host_, port_);
-  for (const SocketAddress& address : reachable) address_ += " " + address.host();
+  for (const SocketAddress& address : reachable) address_ += fmt::format(" {}", address.host());
   return Status();
 }
 
