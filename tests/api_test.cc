@@ -126,6 +126,27 @@ TEST(Api, AChoiceIsParsedAndForced) {
   });
 }
 
+TEST(Api, WhatRanCanBeAskedAfterwards) {
+  on_ranks(2, [](unisono_comm_t comm, int) {
+    unisono_plan_t plan = UNISONO_PLAN_INIT;
+    std::vector<float> values(10000, 1);
+    for (const char* ran : {"", "mapped"}) {  // between threads all buffers are mapped
+      ASSERT_EQ(unisono_all_reduce_plan(comm, 10000, UNISONO_FLOAT32, UNISONO_SUM, nullptr, &plan), UNISONO_OK);
+      EXPECT_STREQ(plan.form, "mapped");
+      EXPECT_STREQ(plan.ran, ran);
+      ASSERT_EQ(unisono_all_reduce(comm, values.data(), values.data(), 10000, UNISONO_FLOAT32, UNISONO_SUM, nullptr),
+                UNISONO_OK);
+    }
+    ASSERT_EQ(unisono_all_reduce_plan(comm, 9999, UNISONO_FLOAT32, UNISONO_SUM, nullptr, &plan), UNISONO_OK);
+    EXPECT_STREQ(plan.ran, "");
+    // A program that was built against the first version of the struct.
+    plan.size = offsetof(unisono_plan_t, ran);
+    std::memset(plan.ran, 'x', sizeof(plan.ran));
+    ASSERT_EQ(unisono_all_reduce_plan(comm, 10000, UNISONO_FLOAT32, UNISONO_SUM, nullptr, &plan), UNISONO_OK);
+    EXPECT_EQ(plan.ran[0], 'x');
+  });
+}
+
 TEST(Api, SettingsFromOptionsAreUsed) {
   on_ranks(
       2,

@@ -77,6 +77,10 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
        "unisono bench: unknown flag --algoritm: did you mean --algorithm?"},
       {{"bench", "extra"}, "unisono bench: unexpected word 'extra': see --help"},
       {{"bench", "--bytes"}, "unisono bench: --bytes: expected a value"},
+      {{"bench", "--bytes", ""}, "unisono bench: --bytes: expected a value"},
+      {{"bench", "--json="}, "unisono bench: --json: expected a value"},
+      {{"bench", "-n", ""}, "unisono bench: --ranks: expected a value"},
+      {{"run", "--timeout", "", "true"}, "unisono run: --timeout: expected a value"},
       {{"bench", "--bytes", "8", "--bytes", "9"}, "unisono bench: --bytes: expected only once"},
       {{"bench", "--in-place=3"}, "unisono bench: --in-place: expected no value"},
       {{"bench", "--bytes", "8:4:x2"},
@@ -105,6 +109,8 @@ TEST(Cli, BadInputIsOneLineAndTwo) {
        "unisono verify: --algorithm auto: expected algorithms, or all"},
       {{"explain", "-n", "2", "--rank", "2"},
        "unisono explain: --rank 2: expected a number from 0 to 1"},
+      {{"explain", "--algorithm", "ring", "--max-error", "-1"},
+       "unisono explain: --max-error -1: expected a number from 0, e.g. 0.01"},
       {{"topology", "-n", "0"}, "unisono topology: --ranks 0: expected a number from 1 to 1024"},
       {{"topology", "--ranks-as", "x"}, "unisono topology: --ranks-as x: expected processes or threads"},
       {{"run"}, "unisono run: expected a program: unisono run -n 4 -- PROGRAM …"},
@@ -128,6 +134,17 @@ TEST(Cli, ABadEnvironmentIsOneLineAndTwo) {
   }
 }
 
+TEST(Cli, SettingsOfAnotherPathAreCheckedToo) {
+  for (const char* command : {"settings", "bench", "compare", "explain", "topology"})
+    for (const char* entry : {"UNISONO_PORT_RANGE=9:8", "UNISONO_JOB_TOKEN=x", "UNISONO_INTERFACE=10.0.0.0/x",
+                              "UNISONO_RULES=*: rng", "UNISONO_ALGORITHM=rng", "UNISONO_TRANSPORT=none"}) {
+      const Ended ended = unisono({command}, {entry});
+      EXPECT_EQ(ended.status, 2) << command << " " << entry;
+      const std::string_view name = split(entry, '=').front();
+      EXPECT_THAT(ended.err, ::testing::StartsWith(fmt::format("unisono {}: {}", command, name)));
+    }
+}
+
 TEST(Cli, EveryHelpHasAnExample) {
   for (const char* command : {"compare", "bench", "run", "verify", "explain", "topology", "settings"}) {
     const Ended ended = unisono({command, "--help"});
@@ -147,7 +164,7 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   const auto row = nlohmann::ordered_json::parse(lines[1]);
   std::vector<std::string> keys;
   for (const auto& [key, value] : row.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "dtype", "op", "ranks", "hosts",
+  EXPECT_THAT(keys, ElementsAre("collective", "algorithm", "codec", "form", "dtype", "op", "ranks", "hosts",
                                 "transport", "bytes", "count", "in_place", "time_us", "algbw_GBps",
                                 "busbw_GBps", "wire_bytes", "wrong", "max_error", "relative_error",
                                 "share_of_bound", "encode_us", "decode_us", "break_even_Gbps",
@@ -159,6 +176,16 @@ TEST(Cli, JsonHasExactlyTheseKeys) {
   EXPECT_EQ(row["bit_identical"], true);
   EXPECT_GT(row["time_us"]["median"], 0);
   EXPECT_GE(row["time_us"]["p99"], row["time_us"]["median"]);
+}
+
+TEST(Cli, BenchTellsWhetherMappedBuffersServed) {
+  for (const bool mapped : {false, true}) {
+    std::vector<std::string> words = {"bench", "-n", "2", "--bytes", "64K", "--iterations", "3", "--json", "-"};
+    if (mapped) words.emplace_back("--mapped");
+    const Ended ended = unisono(words);
+    ASSERT_EQ(ended.status, 0) << ended.err;
+    EXPECT_EQ(nlohmann::ordered_json::parse(ended.out)["form"], mapped ? "mapped" : "slot");
+  }
 }
 
 TEST(Cli, CompareIsRightForEveryAlgorithm) {
@@ -197,7 +224,8 @@ TEST(Cli, BenchTellsErrorAndCostOfACodec) {
   EXPECT_GT(row["encode_us"], 0);
   EXPECT_GT(row["break_even_Gbps"], 0);
   EXPECT_EQ(unisono({"bench", "--codec", "onebit"}).err,
-            "unisono bench: --codec onebit: expected algorithms by name: auto picks its codec itself\n");
+            "unisono bench: --codec onebit: expected an algorithm by name too, e.g. --algorithm ring (auto picks its "
+            "codec itself)\n");
   EXPECT_THAT(unisono({"bench", "-n", "2", "--codec", "onebit", "--algorithm", "ring", "-o", "min"}).err,
               HasSubstr("codec onebit serves sum, avg, not min"));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every example runs, under our launcher or alone, and says what it should.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <fcntl.h>
@@ -148,7 +149,7 @@ TEST(Examples, AllAreTestedListedAndSelfContained) {
     const std::string extension = entry.path().extension();
     if (extension != ".c" && extension != ".cc") continue;
     found.insert(entry.path().stem());
-    EXPECT_THAT(listed, HasSubstr("`" + entry.path().filename().string() + "`"));
+    EXPECT_THAT(listed, HasSubstr(fmt::format("`{}`", entry.path().filename().string())));
     std::ifstream source(entry.path());
     for (std::string line; std::getline(source, line);)
       EXPECT_FALSE(line.starts_with("#include \"")) << entry.path() << ": " << line;

@@ -2,6 +2,7 @@
 // Schedules as text, against what a reader expects to see.
 #include "schedule/explain.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "algorithms/registry.h"
@@ -12,7 +13,7 @@ namespace {
 std::string explained(std::string_view algorithm, Shape shape, const Parameters& given = {}) {
   const Algorithm& row = *find_algorithm(algorithm);
   shape.parameters = *resolve_parameters(row, given);
-  return "\n" + explain(row.build(shape));
+  return fmt::format("\n{}", explain(row.build(shape)));
 }
 
 TEST(Explain, Ring) {
@@ -93,7 +94,7 @@ TEST(Explain, Codec) {
                        .target = {Space::kScratch, 3},
                        .source = {Space::kEncoded},
                        .after_count = 1};
-  EXPECT_EQ("\n" + explain(schedule), R"(
+  EXPECT_EQ(fmt::format("\n{}", explain(schedule)), R"(
 all_reduce, rank 0 of 2: 1 chunk, 3 steps
    0 encode      chunk 0     encoded[0] = encode(input)
    1 send        chunk 0     encoded[0] to 1 #0                   after 0, encoded

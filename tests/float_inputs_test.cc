@@ -80,6 +80,12 @@ TEST(FloatInputs, AMalformedFileIsOneClearLine) {
        "its shape is (4294967296, 4294967296), expected from 1 to 2^40 values"},
       {npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", {1}),
        "it is in Fortran order, expected C order"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'shape': (2,), }", {1}),
+       "its header has shape twice"},
+      {npy("{'descr': '<f4', \"descr\": '<f8', 'fortran_order': False, 'shape': (1,), }", {1}),
+       "its header has descr twice"},
+      {npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'fortran_order' : True}", {1}),
+       "its header has fortran_order twice"},
       {npy(header_of("(1,)"), {std::numeric_limits<float>::infinity()}),
        "value 0 is inf, expected finite numbers"},
   };

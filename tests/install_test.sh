@@ -53,6 +53,11 @@ cmake -S "$source/tests/install" -B "$stage/cmake" -DPROGRAM="$source/examples/0
   cmake --build "$stage/cmake" >>"$stage/log" 2>&1 || { cat "$stage/log" >&2; fail "cmake failed"; }
 expect "mean gradient 2, 96 samples" "$(run_ranks "$stage/cmake/program")" "the C++ program"
 
+# With an older C++ there is one error, which says so.
+echo '#include <unisono/unisono.hpp>' >"$stage/old.cc"
+said=$("$cxx" -std=c++17 "${package[@]}" -c "$stage/old.cc" -o "$stage/old.o" 2>&1) && fail "unisono.hpp is C++17"
+[ "$(grep -c 'error:' <<<"$said")" = 1 ] && grep -q 'needs C++20' <<<"$said" || fail "unisono.hpp as C++17: $said"
+
 if cmake -S "$source/tests/install" -B "$stage/other" -DPROGRAM="$source/examples/05_group.cc" \
   -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_CXX_COMPILER="$cxx" -DVERSION_WANTED=0.2 >"$stage/log" 2>&1; then
   fail "cmake took version 0.1 for 0.2"

@@ -63,6 +63,10 @@ std::string check_layouts(Communicator& communicator, bool expects_mapped,
   if (shared_input == nullptr || shared_output == nullptr) return "no memory";
   std::vector<std::byte> own_input(4 * kMi), own_output(4 * kMi);
   for (const char* algorithm : {"one_shot", "sharded_ps"}) {
+    const auto serves_mapped = [&](size_t bytes) {
+      return bytes >= static_cast<size_t>(size) * 2 * kKi &&
+             (bytes <= 64 * kKi || algorithm == std::string_view("sharded_ps"));
+    };
     for (const DataType type : {DataType::kBfloat16, DataType::kFloat64}) {
       const Problem problem(InputSet::kOrderSensitive, type, ReduceOp::kAvg, size, rank);
       for (const size_t bytes : sizes(size)) {
@@ -90,14 +94,19 @@ std::string check_layouts(Communicator& communicator, bool expects_mapped,
           if (layout.mapped_input == static_cast<bool (*)(int, int)>(kAll) &&
               layout.mapped_output == static_cast<bool (*)(int, int)>(kAll)) {
             const auto plan = communicator.plan(call);
-            const bool mapped = expects_mapped && bytes >= static_cast<size_t>(size) * 2 * kKi &&
-                                (bytes <= 64 * kKi || algorithm == std::string_view("sharded_ps"));
+            const bool mapped = expects_mapped && serves_mapped(bytes);
             if (!plan.ok() || (plan->form == "mapped") != mapped)
               return what + ": by " + plan->form;
           }
           if (const Status status = communicator.all_reduce(call); !status.ok())
             return what + ": " + std::string(status.message());
           if (problem.check(count, output, count).wrong > 0) return what + ": wrong";
+          bool all_mapped = expects_mapped && serves_mapped(bytes);
+          for (int peer = 0; peer < size; ++peer)
+            all_mapped = all_mapped && layout.mapped_output(peer, size) &&
+                         (layout.in_place || layout.mapped_input(peer, size));
+          const auto ran = communicator.plan(call);
+          if (!ran.ok() || (ran->ran == "mapped") != all_mapped) return what + ": ran by " + ran->ran;
           hashes.push_back(hash_of(output, bytes));
         }
       }

@@ -2,6 +2,7 @@
 // A codec in every algorithm's schedules: proven at every rank count, and counted.
 #include "schedule/quantise.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -195,7 +196,7 @@ TEST(Quantise, ComputesTheAddedError) {
 
 std::string explained(const char* name, int ranks, int rank) {
   const Algorithm& algorithm = *find_algorithm(name);
-  return "\n" + explain(build_all_quantised(algorithm, shape_of(algorithm, ranks))[rank]);
+  return fmt::format("\n{}", explain(build_all_quantised(algorithm, shape_of(algorithm, ranks))[rank]));
 }
 
 TEST(Quantise, LooksLikeThis) {

@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "algorithms/registry.h"
+#include "base/text.h"
 
 namespace unisono {
 namespace {
@@ -90,11 +93,11 @@ std::string pick(const Rules& rules, RuleFacts facts, std::vector<int> servers =
 }
 
 // "one_shot 65536 sharded_ps": choices in the order of sizes, with the last size of each but one.
-std::string ranges(uint64_t ranks, uint64_t hosts, bool mapped, std::vector<int> servers = {}) {
+std::string ranges(uint64_t ranks, uint64_t hosts, bool shared_memory, std::vector<int> servers = {}) {
   const auto rules = Rules::parse(Rules::default_text(), algorithms());
   if (!rules.ok()) return std::string(rules.status().message());
   const auto at = [&](uint64_t bytes) {
-    return pick(*rules, {bytes, ranks, hosts, mapped ? 1u : 0u}, servers);
+    return pick(*rules, {bytes, ranks, hosts, shared_memory ? 1u : 0u}, servers);
   };
   std::string text = at(0), last = text;
   for (uint64_t bytes = 1; bytes < uint64_t{1} << 36; bytes *= 2)
@@ -107,10 +110,10 @@ std::string ranges(uint64_t ranks, uint64_t hosts, bool mapped, std::vector<int>
 }
 
 TEST(Rules, DefaultsAsRanges) {
-  const std::string mapped = "one_shot 65536 sharded_ps";
-  EXPECT_EQ(ranges(2, 1, true), mapped);
-  EXPECT_EQ(ranges(4, 1, true), mapped);
-  EXPECT_EQ(ranges(64, 1, true), mapped);
+  const std::string shared = "one_shot 65536 sharded_ps";
+  EXPECT_EQ(ranges(2, 1, true), shared);
+  EXPECT_EQ(ranges(4, 1, true), shared);
+  EXPECT_EQ(ranges(64, 1, true), shared);
   const std::string network = "recursive_doubling 32768 sharded_ps";
   EXPECT_EQ(ranges(2, 1, false), "one_shot 2048 " + network);
   EXPECT_EQ(ranges(3, 3, false), "one_shot 2048 " + network);
@@ -122,7 +125,7 @@ TEST(Rules, DefaultsAsRanges) {
 
 TEST(Rules, TheFirstThatHoldsAndServesWins) {
   const auto rules = Rules::parse(
-      "bytes<8 ranks>2: ring; hosts>=2 mapped=0: pairwise depth=2\n bytes=1K: one_shot; *: "
+      "bytes<8 ranks>2: ring; hosts>=2 shared_memory=0: pairwise depth=2\n bytes=1K: one_shot; *: "
       "naive_ps",
       algorithms());
   ASSERT_TRUE(rules.ok()) << rules.status().message();
@@ -131,6 +134,14 @@ TEST(Rules, TheFirstThatHoldsAndServesWins) {
   EXPECT_EQ(pick(*rules, {1024, 4, 2, 1}), "one_shot");
   EXPECT_EQ(pick(*rules, {1025, 4, 1, 0}), "naive_ps");
   EXPECT_EQ(pick(*rules, {7, 3, 2, 0}, {0}), "naive_ps");  // ring and pairwise have no servers
+}
+
+TEST(Rules, TheDefaultsAreInTheirDocument) {
+  std::ifstream file(std::string(UNISONO_SOURCE_ROOT) + "/docs/RULES.md");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string lines = "\n\n";
+  for (const std::string_view rule : split(Rules::default_text(), ';')) lines += fmt::format("    {}\n", rule);
+  EXPECT_NE(text.find(lines + "\n"), std::string::npos) << lines;
 }
 
 TEST(Rules, TextThatIsNoneIsNamed) {
@@ -143,8 +154,8 @@ TEST(Rules, TextThatIsNoneIsNamed) {
       {"ring", "rule 'ring': expected CONDITIONS: CHOICE, e.g. bytes<=8K: one_shot"},
       {": ring", "rule ': ring': expected conditions, or * for always"},
       {"byte<8: ring",
-       "rule condition 'byte<8': expected bytes, ranks, hosts or mapped, then <, <=, =, >= or >, "
-       "then a number, e.g. bytes<=8K"},
+       "rule condition 'byte<8': expected bytes, ranks, hosts or shared_memory, then <, <=, =, "
+       ">= or >, then a number, e.g. bytes<=8K"},
       {"*: rng", "rule '*: rng': unknown algorithm rng: did you mean ring?"},
   };
   for (const auto& test : kCases)

@@ -18,7 +18,8 @@ const std::vector<Column> kColumns{{"size", 8},
                                    {"type", 4, Align::kLeft},
                                    {"op", 4, Align::kLeft},
                                    {"algorithm", 26, Align::kLeft},
-                                   {"codec", 5, Align::kLeft},
+                                   {"codec", 6, Align::kLeft},
+                                   {"form", 10, Align::kLeft},
                                    {"min µs", 8},
                                    {"median µs", 9},
                                    {"p99 µs", 8},
@@ -51,6 +52,7 @@ std::string row_of(const MeasureOptions& options, const Record& r, const Measure
       std::string(name_of(r.op)),
       r.algorithm,
       r.codec,
+      r.form,
       format_us(r.time_us.min),
       format_us(r.time_us.median),
       format_us(r.time_us.p99) + (r.time_us.samples < kSamplesForP99 ? "m" : " "),
@@ -68,8 +70,8 @@ Presentation present() {
       .header =
           [](const Session& session) {
             return session.header() +
-                   "# wire bytes: what the busiest rank sends; p99 with m: the largest of fewer "
-                   "than 100 samples\n" +
+                   "# form: what ran the algorithm; wire bytes: what the busiest rank sends; p99 with m: the "
+                   "largest of fewer than 100 samples\n" +
                    (shows_errors(session.options) ? std::string(kErrorLegend) : "") +
                    table_for(session.options).header();
           },

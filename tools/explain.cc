@@ -10,8 +10,8 @@
 
 #include "algorithms/registry.h"
 #include "base/text.h"
+#include "communicator/policy.h"
 #include "schedule/quantise.h"
-#include "select/rules.h"
 #include "tools/measure_options.h"
 #include "tools/output.h"
 
@@ -91,24 +91,26 @@ class Explain final : public Command {
   Result<Pick> choose(uint64_t bytes, const Shape& shape) const {
     const auto settings = Settings::from_environment(environ);
     if (!settings.ok()) return settings.status();
-    const std::string& forced = settings->text(Setting::kAlgorithm);
-    if (algorithm_ != "auto") return parsed(algorithm_, "--algorithm", "asked for by --algorithm");
-    if (forced != "auto") return parsed(forced, "UNISONO_ALGORITHM", "forced by UNISONO_ALGORITHM");
-    const std::string& text = settings->text(Setting::kRules);
-    const auto rules =
-        Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
-    if (!rules.ok()) return rules.status().in("UNISONO_RULES");
-    const uint64_t mapped =
-        shape.hosts() == 1 && settings->text(Setting::kTransport) != "ucx" ? 1 : 0;
+    const auto policy = read_policy(*settings);
+    if (!policy.ok()) return policy.status();
     const auto max_error = parse_error(max_error_);
     if (!max_error) return bad_value("--max-error", max_error_, "a number from 0, e.g. 0.01");
+    if (algorithm_ != "auto") {
+      auto choice = parse_choice(algorithm_, algorithms());
+      if (!choice.ok()) return choice.status().in("--algorithm");
+      return Pick{choice.take(), "asked for by --algorithm"};
+    }
+    if (policy->forced) return Pick{*policy->forced, "forced by UNISONO_ALGORITHM"};
+    const uint64_t shared_memory =
+        shape.hosts() == 1 && settings->text(Setting::kTransport) != "ucx" ? 1 : 0;
     Quantisations known;
-    auto match = rules->select(
-        {bytes, static_cast<uint64_t>(shape.size), static_cast<uint64_t>(shape.hosts()), mapped},
+    auto match = policy->rules.select(
+        {bytes, static_cast<uint64_t>(shape.size), static_cast<uint64_t>(shape.hosts()), shared_memory},
         shape, {.max_error = *max_error}, known);
     if (!match.ok()) return match.status();
-    return Pick{match->choice, fmt::format("rule '{}' of {}", match->rule,
-                                           text.empty() ? "the built-in rules" : "UNISONO_RULES")};
+    const bool built_in = settings->text(Setting::kRules).empty();
+    return Pick{match->choice,
+                fmt::format("rule '{}' of {}", match->rule, built_in ? "the built-in rules" : "UNISONO_RULES")};
   }
 
   static std::optional<double> parse_error(const std::string& text) {
@@ -116,13 +118,6 @@ class Explain final : public Command {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || !(value >= 0)) return {};
     return value;
-  }
-
-  static Result<Pick> parsed(const std::string& text, std::string_view from,
-                             const std::string& reason) {
-    auto choice = parse_choice(text, algorithms());
-    if (!choice.ok()) return choice.status().in(from);
-    return Pick{choice.take(), reason};
   }
 
   std::string ranks_ = "4";

@@ -48,6 +48,9 @@ struct Layout {
 };
 
 Result<Layout> parse_header(std::string_view header) {
+  for (const std::string_view key : {"descr", "fortran_order", "shape"})
+    if (header.find(key) != header.rfind(key))
+      return invalid_argument(fmt::format("its header has {} twice", key));
   if (const auto descr = value_of(header, "descr"); !descr.starts_with("'<f4'"))
     return invalid_argument(
         fmt::format("it holds {}, expected '<f4' (float32)", descr.substr(0, descr.find(','))));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bootstrap/environment.h"
+#include "communicator/policy.h"
 #include "tools/launch.h"
 #include "tools/world.h"
 
@@ -77,8 +78,10 @@ int exit_status_of(const Status& status) {
 
 Result<Settings> settings_for(const JobOptions& options) {
   auto settings = Settings::from_environment(environ);
-  if (!settings.ok() || options.transport.empty()) return settings;
-  UNISONO_RETURN_IF_ERROR(settings->set("UNISONO_TRANSPORT", options.transport, "--transport"));
+  if (!settings.ok()) return settings;
+  if (!options.transport.empty())
+    UNISONO_RETURN_IF_ERROR(settings->set("UNISONO_TRANSPORT", options.transport, "--transport"));
+  if (const auto policy = read_policy(*settings); !policy.ok()) return policy.status();
   return settings;
 }
 

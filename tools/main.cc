@@ -21,6 +21,8 @@ class CliFlags final : public Flags {
   void text(const std::string& names, std::string& target, const std::string& what,
             const std::string& help) override {
     CLI::Option* option = app_.add_option(names, target, help)->option_text(what);
+    // The commands take an empty text for a flag that is not there.
+    option->check([](const std::string& value) { return std::string(value.empty() ? "expected a value" : ""); }, "");
     if (!target.empty()) option->option_text(what + " (" + target + ")");
   }
   void toggle(const std::string& names, bool& target, const std::string& help) override {

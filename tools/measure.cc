@@ -356,6 +356,10 @@ Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
   const auto pace = agree_on_pace(runners);
   if (!pace.ok()) return pace.status();
   UNISONO_RETURN_IF_ERROR(run(runners, *pace));
+  for (Runner& runner : runners) {
+    auto plan = communicator_.plan(runner.call);
+    if (plan.ok()) runner.measurement.plan = plan.take();  // now it knows which form ran
+  }
   return exchange(runners);
 }
 

@@ -112,7 +112,8 @@ Status add_codecs(const std::string& text, MeasureOptions& options) {
   for (const std::string& codec : options.codecs) {
     for (Candidate candidate : options.candidates) {
       if (!candidate.choice && codec != "none")
-        return bad_value("--codec", text, "algorithms by name: auto picks its codec itself");
+        return bad_value("--codec", text,
+                         "an algorithm by name too, e.g. --algorithm ring (auto picks its codec itself)");
       if (candidate.choice) {
         candidate.choice->codec = codec;
         candidate.label = to_string(*candidate.choice, algorithms());

@@ -15,6 +15,7 @@ Json fields_of(const Record& r) {
       {"collective", name_of(Collective::kAllReduce)},
       {"algorithm", r.algorithm},
       {"codec", r.codec},
+      {"form", r.form},
       {"dtype", name_of(r.dtype)},
       {"op", name_of(r.op)},
       {"ranks", r.ranks},

@@ -15,6 +15,7 @@ namespace unisono {
 struct Record {
   std::string algorithm;  // with its parameters and depth
   std::string codec;
+  std::string form;  // that ran the last call
   DataType dtype;
   ReduceOp op;
   int ranks, hosts;

@@ -164,6 +164,7 @@ Record Session::record(const MeasureCase& which, const Measurement& measured) co
   const std::string codec = std::exchange(choice.codec, "none");
   return {.algorithm = to_string(choice, algorithms()),
           .codec = codec,
+          .form = measured.plan.ran,
           .dtype = which.type,
           .op = which.op,
           .ranks = communicator.size(),

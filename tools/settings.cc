@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "communicator/policy.h"
 #include "tools/command.h"
 #include "tools/output.h"
 #include "tools/table.h"
@@ -23,6 +24,7 @@ class ShowSettings final : public Command {
   Result<int> run() override {
     const auto settings = Settings::from_environment(environ);
     if (!settings.ok()) return settings.status();
+    if (const auto policy = read_policy(*settings); !policy.ok()) return policy.status();
     std::vector<std::vector<std::string>> rows;
     for (const SettingRow& row : Settings::table()) {
       const std::string& value = settings->text(row.setting);

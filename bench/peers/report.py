@@ -51,7 +51,7 @@ def geometric_mean(values):
 
 def print_table(args, rows):
     peers = list(rows[0]["peers"])
-    print(f"# all_reduce f32 sum, {args.ranks} ranks on {CPUS} CPUs{' (unisono bound)' if args.bound else ''}, "
+    print(f"# all_reduce f32 sum, {args.ranks} ranks on {CPUS} CPUs, "
           f"{'hot' if args.hot else 'fresh'} inputs, "
           f"medians of {args.rounds} interleaved round{'s' if args.rounds > 1 else ''}; times in µs, busbw in GB/s")
     header = f"{'size':>6}{'unisono':>11}{'busbw':>8}" + "".join(f"{peer:>11}" for peer in peers)

@@ -270,7 +270,8 @@ UNISONO_API unisono_status_t unisono_feedback_query(unisono_feedback_t feedback,
 // Buffers that all ranks of a host map save the copies in and out of staging: an all-reduce then reads each
 // rank's input and writes each rank's output where they lie. It does so where the input and output of every rank
 // lie in memory from unisono_alloc(), anywhere in it, or where all ranks are threads of one process, with any
-// memory; else the call runs as usual, with the same bits.
+// memory; else the call runs as usual, with the same bits. Very short vectors, codecs and UNISONO_FORM=staged or
+// schedule do without too. Which form ran, unisono_all_reduce_plan() tells afterwards: field `ran` is "mapped".
 
 // Every rank gets zeroed memory of its own, which begins with a page; `bytes`, at least 1, is the same on all
 // ranks. Works everywhere: where the ranks are not all of one host it is ordinary memory. Collective,
@@ -305,20 +306,22 @@ UNISONO_API unisono_status_t unisono_group_discard(unisono_comm_t comm);
 
 // ---- Questions ----
 
-// What runs a call, and why. Text that is too long is cut.
+// What runs a call, and why; and how the last one ran. Text that is too long is cut.
 typedef struct unisono_plan {
   size_t size;          // sizeof(unisono_plan_t), set by the caller
   char choice[128];     // "ring depth=4"
   char reason[256];     // "forced by the call", "rule 'bytes<=8K: one_shot'"
-  char form[32];        // "schedule", or the name of a hand-written form of the algorithm, for private buffers
-                        // unless all ranks are threads of one process
+  char form[32];        // "schedule", or the name of a hand-written form: "line", "lines", "slot", "two_shot",
+                        // "mapped". For private buffers, unless all ranks are threads of one process; see `ran`
   char transport[64];   // names joined by '+'; "none" in a world of one
   uint64_t wire_bytes;  // payload that this rank sends
   uint64_t slices;      // pieces that the vector is cut into; 0 for a count of 0
+  char ran[32];         // the form that ran this rank's newest call with these arguments that has ended; "" if none is
+                        // remembered
 } unisono_plan_t;
 
 #define UNISONO_PLAN_INIT \
-  { sizeof(unisono_plan_t), "", "", "", "", 0, 0 }
+  { sizeof(unisono_plan_t), "", "", "", "", 0, 0, "" }
 
 // Fills *plan for a call with these arguments outside a group. No communication. Errors: as of the
 // call itself.

@@ -12,6 +12,10 @@
 #ifndef UNISONO_UNISONO_HPP_
 #define UNISONO_UNISONO_HPP_
 
+#if __cplusplus <= 201703L
+#error "unisono.hpp needs C++20 (-std=c++20); C and older C++ use unisono.h"
+#else
+
 #include <concepts>
 #include <cstdint>
 #include <exception>
@@ -211,6 +215,7 @@ struct CallOptions {
 struct Plan {
   std::string choice, reason, form, transport;
   uint64_t wire_bytes, slices;
+  std::string ran;
 };
 
 // One rank. Owns a unisono_comm_t.
@@ -309,7 +314,8 @@ class Communicator {
     unisono_plan_t plan = UNISONO_PLAN_INIT;
     detail::check(unisono_all_reduce_plan(get(), count, data_type_of<T>,
                                           static_cast<unisono_op_t>(op), &options, &plan));
-    return {plan.choice, plan.reason, plan.form, plan.transport, plan.wire_bytes, plan.slices};
+    return {plan.choice, plan.reason, plan.form, plan.transport, plan.wire_bytes, plan.slices,
+            plan.ran};
   }
 
   // `feedback` is this communicator's from now on.
@@ -395,4 +401,5 @@ class MappedArray {
 }  // namespace cpp0
 }  // namespace unisono
 
+#endif  // C++20
 #endif  // UNISONO_UNISONO_HPP_

@@ -33,6 +33,9 @@ static_assert(UNISONO_AVG == static_cast<int>(ReduceOp::kAvg));
 // Of the first version, which ended with the choice.
 constexpr size_t kFirstCallOptions = offsetof(unisono_call_options_t, codec);
 
+// The same: it ended with the slices.
+constexpr size_t kFirstPlan = offsetof(unisono_plan_t, ran);
+
 // The arguments of a call as they came over the border.
 struct Arguments {
   const void* input;
@@ -139,7 +142,7 @@ void copy_text(std::string_view text, char (&to)[kCapacity]) {
 
 Status plan(unisono_comm& comm, const Arguments& given, unisono_plan_t* plan) {
   if (plan == nullptr) return invalid_argument("unisono_all_reduce_plan: plan is NULL");
-  const auto header = read_struct("unisono_plan_t", plan, sizeof(unisono_plan_t));
+  const auto header = read_struct("unisono_plan_t", plan, kFirstPlan);
   if (!header.ok()) return header.status();
   const auto call = read_call(comm, given);
   if (!call.ok()) return call.status();
@@ -150,6 +153,7 @@ Status plan(unisono_comm& comm, const Arguments& given, unisono_plan_t* plan) {
   copy_text(to_string(planned->choice, algorithms()), answer.choice);
   copy_text(planned->reason, answer.reason);
   copy_text(planned->form, answer.form);
+  copy_text(planned->ran, answer.ran);
   copy_text(planned->transport, answer.transport);
   answer.wire_bytes = planned->wire_bytes;
   answer.slices = planned->slices;

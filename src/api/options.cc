@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "communicator/policy.h"
+
 namespace unisono::api {
 namespace {
 
@@ -44,6 +46,7 @@ Result<Creation> read_options(const unisono_options_t* given) {
   Creation creation{settings.take(), {}};
   for (const char* const* pair = options->settings; pair != nullptr && *pair != nullptr; ++pair)
     UNISONO_RETURN_IF_ERROR(set_pair(creation.settings, *pair));
+  if (const auto policy = read_policy(creation.settings); !policy.ok()) return policy.status();
   if (options->servers == nullptr && options->server_count != 0)
     return invalid_argument(
         fmt::format("servers is NULL, with a server_count of {}", options->server_count));

@@ -18,7 +18,8 @@ const std::vector<SettingRow> kTable = {
     {Setting::kAlgorithm, "UNISONO_ALGORITHM", SettingKind::kText, "auto", "",
      "what runs every call, e.g. 'ring depth=4'; auto: the runtime picks by size and topology"},
     {Setting::kRules, "UNISONO_RULES", SettingKind::kText, "", "",
-     "rules for auto, e.g. 'bytes<=8K: one_shot; *: ring'; empty: the built-in rules"},
+     "rules for auto, the first that holds wins, e.g. 'bytes<=8K shared_memory=1: one_shot; *: ring' (facts: bytes, "
+     "ranks, hosts, shared_memory); empty: the built-in rules"},
     {Setting::kTransport, "UNISONO_TRANSPORT", SettingKind::kText, "auto", "",
      "transport for every peer, by name; auto: the best one that reaches the peer"},
     {Setting::kForm, "UNISONO_FORM", SettingKind::kOneOf, "direct", "direct|staged|schedule",
@@ -36,11 +37,11 @@ const std::vector<SettingRow> kTable = {
      "shared memory that each rank offers to the others of its host"},
     {Setting::kBootstrap, "UNISONO_BOOTSTRAP", SettingKind::kOneOf, "auto", "auto|local|tcp",
      "how processes find each other: local (one host, no network) or tcp"},
-    {Setting::kJobToken, "UNISONO_JOB_TOKEN", SettingKind::kText, "", "",
+    {Setting::kJobToken, "UNISONO_JOB_TOKEN", SettingKind::kHexadecimal, "", "32",
      "32 hexadecimal digits that all ranks of a job share; made by the launcher"},
-    {Setting::kInterface, "UNISONO_INTERFACE", SettingKind::kText, "", "",
-     "network interface or subnet to use, e.g. 'eth0' or '10.1.0.0/16'; empty: all"},
-    {Setting::kPortRange, "UNISONO_PORT_RANGE", SettingKind::kText, "", "",
+    {Setting::kInterface, "UNISONO_INTERFACE", SettingKind::kNetwork, "", "",
+     "network interface, subnet or address to use, e.g. 'eth0' or '10.1.0.0/16'; empty: all"},
+    {Setting::kPortRange, "UNISONO_PORT_RANGE", SettingKind::kPorts, "", "",
      "TCP ports that may be listened on, e.g. '20000:20100'; empty: any free one"},
     {Setting::kLog, "UNISONO_LOG", SettingKind::kOneOf, "warn", "error|warn|info|debug",
      "what is written to standard error"},
@@ -109,6 +110,23 @@ Result<int64_t> parse_value(const SettingRow& row, std::string_view value) {
                                     limits[0], limits[1]));
       return *number;
     }
+    case SettingKind::kHexadecimal: {
+      const auto digits = parse_integer(row.allowed);
+      // Not the value: it may be a secret.
+      if (!value.empty() && (std::ssize(value) != *digits || !parse_hexadecimal(value)))
+        return invalid_argument(fmt::format("{}: expected {} hexadecimal digits, got {} characters", row.name, *digits,
+                                            value.size()));
+      return int64_t{0};
+    }
+    case SettingKind::kNetwork:
+      if (value.find('/') != std::string_view::npos && !parse_subnet(value))
+        return expected(row, value, "a name, an address, or a subnet like 10.1.0.0/16");
+      return int64_t{0};
+    case SettingKind::kPorts: {
+      const auto ports = parse_ports(value);
+      if (!ports) return expected(row, value, "ports like 20000:20100");
+      return int64_t{ports->last} << 16 | ports->first;
+    }
   }
   return int64_t{0};
 }
@@ -122,6 +140,9 @@ std::string_view type_of(const SettingRow& row) {
     case SettingKind::kBytes: return "bytes";
     case SettingKind::kDuration: return "duration";
     case SettingKind::kOneOf: return row.allowed;
+    case SettingKind::kHexadecimal: return "hexadecimal";
+    case SettingKind::kNetwork: return "interface";
+    case SettingKind::kPorts: return "ports";
   }
   return "";
 }
@@ -169,6 +190,12 @@ int64_t Settings::integer(Setting setting) const {
 std::chrono::nanoseconds Settings::duration(Setting setting) const {
   assert(row_of(setting).kind == SettingKind::kDuration);
   return std::chrono::nanoseconds(values_[static_cast<size_t>(setting)].number);
+}
+
+PortRange Settings::ports(Setting setting) const {
+  assert(row_of(setting).kind == SettingKind::kPorts);
+  const int64_t number = values_[static_cast<size_t>(setting)].number;
+  return {static_cast<uint16_t>(number), static_cast<uint16_t>(number >> 16)};
 }
 
 std::string_view Settings::origin(Setting setting) const {

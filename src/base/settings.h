@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/network.h"
 #include "base/status.h"
 
 namespace unisono {
@@ -20,14 +21,14 @@ enum class Setting : uint8_t {
   kCount
 };
 
-enum class SettingKind : uint8_t { kText, kInteger, kBytes, kDuration, kOneOf };
+enum class SettingKind : uint8_t { kText, kInteger, kBytes, kDuration, kOneOf, kHexadecimal, kNetwork, kPorts };
 
 struct SettingRow {
   Setting setting;
   std::string_view name;  // "UNISONO_TIMEOUT"
   SettingKind kind;
   std::string_view default_value;
-  std::string_view allowed;  // kOneOf: "a|b|c"; kInteger and kBytes: "min:max"
+  std::string_view allowed;  // kOneOf: "a|b|c"; kInteger and kBytes: "min:max"; kHexadecimal: the number of digits
   std::string_view help;     // one line
 };
 
@@ -49,12 +50,13 @@ class Settings {
   const std::string& text(Setting setting) const;
   int64_t integer(Setting setting) const;  // kInteger and kBytes
   std::chrono::nanoseconds duration(Setting setting) const;
+  PortRange ports(Setting setting) const;
   std::string_view origin(Setting setting) const;  // "default", "environment", "options"
 
  private:
   struct Value {
     std::string text;
-    int64_t number = 0;  // parsed: integer, bytes, nanoseconds
+    int64_t number = 0;  // parsed: integer, bytes, nanoseconds, ports
     std::string origin;
   };
   std::array<Value, static_cast<size_t>(Setting::kCount)> values_;

@@ -99,6 +99,19 @@ std::optional<int64_t> parse_integer(std::string_view text) {
   return number;
 }
 
+std::optional<std::string> parse_hexadecimal(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  std::string bytes;
+  for (size_t at = 0; at < text.size(); at += 2) {
+    uint8_t byte = 0;
+    const char* const end = text.data() + at + 2;
+    if (const auto read = std::from_chars(text.data() + at, end, byte, 16); read.ec != std::errc() || read.ptr != end)
+      return std::nullopt;
+    bytes.push_back(static_cast<char>(byte));
+  }
+  return bytes;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (size_t begin = 0;;) {

@@ -25,6 +25,9 @@ std::string format_duration(std::chrono::nanoseconds duration);
 // A whole decimal number, sign allowed; nothing before or after it.
 std::optional<int64_t> parse_integer(std::string_view text);
 
+// The bytes that pairs of hexadecimal digits stand for.
+std::optional<std::string> parse_hexadecimal(std::string_view text);
+
 std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 

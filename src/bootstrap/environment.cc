@@ -87,11 +87,8 @@ std::string start_of(pid_t process) {
   return fields.size() > 20 ? std::string(fields[20]) : std::string();
 }
 
-Result<std::string> token_of(const Settings& settings, const Environment& environment, bool local) {
-  if (const std::string& given = settings.text(Setting::kJobToken); !given.empty()) {
-    auto token = parse_token(given);
-    return token.ok() ? token : token.status().in("UNISONO_JOB_TOKEN");
-  }
+std::string token_of(const Settings& settings, const Environment& environment, bool local) {
+  if (const std::string& given = settings.text(Setting::kJobToken); !given.empty()) return *parse_hexadecimal(given);
   std::string words = "unisono job";
   for (const char* name : kJobNames)
     words += fmt::format("\n{}={}", name, environment(name).value_or(""));
@@ -156,9 +153,7 @@ Result<JobPlace> find_job(const Settings& settings, const Environment& environme
   place.way = local ? JobPlace::Way::kLocal : JobPlace::Way::kTcp;
   UNISONO_RETURN_IF_ERROR(local ? check_one_host(environment, **launcher, place)
                                 : read_master(environment, place));
-  auto token = token_of(settings, environment, local);
-  if (!token.ok()) return token.status();
-  place.token = token.take();
+  place.token = token_of(settings, environment, local);
   return place;
 }
 

@@ -12,11 +12,10 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 
-#include "base/text.h"
+#include "base/network.h"
 
 namespace unisono {
 namespace {
@@ -58,46 +57,11 @@ Result<std::vector<HostAddress>> host_addresses() {
   return addresses;
 }
 
-struct Subnet {
-  Endpoint base;
-  size_t bits = 0;
-
-  bool contains(const Endpoint& endpoint) const {
-    if (endpoint.family() != base.family()) return false;
-    const auto a = bytes_of(base), b = bytes_of(endpoint);
-    for (size_t bit = 0; bit < bits; ++bit)
-      if (((a[bit / 8] ^ b[bit / 8]) >> (7 - bit % 8)) & 1) return false;
-    return true;
-  }
-};
-
-// "10.1.0.0/16", or one address; nothing for what must be a name.
-std::optional<Subnet> parse_subnet(std::string_view text) {
-  const auto parts = split(text, '/');
-  Subnet subnet{literal_endpoint(parts[0], 0), 0};
-  if (subnet.base.length == 0 || parts.size() > 2) return std::nullopt;
-  const auto most = static_cast<int64_t>(8 * bytes_of(subnet.base).size());
-  const auto bits = parts.size() == 2 ? parse_integer(parts[1]) : most;
-  if (!bits || *bits < 0 || *bits > most) return std::nullopt;
-  subnet.bits = static_cast<size_t>(*bits);
-  return subnet;
-}
-
 Endpoint any_address(bool v6) {
   return literal_endpoint(v6 ? "::" : "0.0.0.0", 0);
 }
 
 }  // namespace
-
-Result<PortRange> parse_port_range(const std::string& text) {
-  if (text.empty()) return PortRange{};
-  const auto parts = split(text, ':');
-  const auto first = parse_integer(parts.front()), last = parse_integer(parts.back());
-  if (parts.size() > 2 || !first || !last || *first < 1 || *last > 65535 || *first > *last)
-    return invalid_argument(
-        fmt::format("UNISONO_PORT_RANGE={}: expected ports like 20000:20100", text));
-  return PortRange{static_cast<uint16_t>(*first), static_cast<uint16_t>(*last)};
-}
 
 Result<std::vector<Endpoint>> interface_addresses(const Settings& settings) {
   auto addresses = host_addresses();
@@ -117,7 +81,8 @@ Result<std::vector<Endpoint>> interface_addresses(const Settings& settings) {
   }
   const auto subnet = parse_subnet(wanted);
   const auto found = select([&](const HostAddress& address) {
-    return subnet ? subnet->contains(address.endpoint) : address.interface == wanted;
+    return subnet ? subnet->contains(address.endpoint.family(), bytes_of(address.endpoint))
+                  : address.interface == wanted;
   });
   if (!found.empty()) return found;
   std::set<std::string> names;
@@ -131,9 +96,7 @@ Result<std::vector<Endpoint>> interface_addresses(const Settings& settings) {
 
 Result<std::vector<Socket>> listen_for(const std::string& host, uint16_t port,
                                        const Settings& settings) {
-  const auto range = parse_port_range(settings.text(Setting::kPortRange));
-  if (!range.ok()) return range.status();
-  if (!range->contains(port))
+  if (!settings.ports(Setting::kPortRange).contains(port))
     return invalid_argument(fmt::format("port {} of {} is outside UNISONO_PORT_RANGE={}", port,
                                         host, settings.text(Setting::kPortRange)));
   std::vector<Socket> listeners;
@@ -163,10 +126,9 @@ Result<std::vector<Socket>> listen_for(const std::string& host, uint16_t port,
 }
 
 Result<Socket> listen_in_range(Endpoint& where, const Settings& settings) {
-  const auto range = parse_port_range(settings.text(Setting::kPortRange));
-  if (!range.ok()) return range.status();
+  const PortRange range = settings.ports(Setting::kPortRange);
   Status status;
-  for (unsigned port = range->first; port <= range->last; ++port) {
+  for (unsigned port = range.first; port <= range.last; ++port) {
     where.set_port(static_cast<uint16_t>(port));
     auto listener = listen_on(where);
     if (!listener.ok()) {
@@ -176,7 +138,7 @@ Result<Socket> listen_in_range(Endpoint& where, const Settings& settings) {
     where.set_port(local_end(listener->descriptor()).port());
     return listener;
   }
-  if (range->last == 0) return status;
+  if (range.is_any()) return status;
   return status.in(
       fmt::format("no free port in UNISONO_PORT_RANGE={}", settings.text(Setting::kPortRange)));
 }

@@ -12,14 +12,6 @@
 
 namespace unisono {
 
-struct PortRange {
-  uint16_t first = 0, last = 0;  // 0:0 is any free port
-
-  bool contains(uint16_t port) const { return last == 0 || (first <= port && port <= last); }
-};
-Result<PortRange> parse_port_range(
-    const std::string& text);  // kPortRange: "20000:20100", "20000" or ""
-
 // This host's addresses (port 0) on the interface or in the subnet of kInterface, IPv4 first; all
 // but link-local ones if it is empty, loopback only if there is nothing else. Never empty. Errors:
 // kInvalidArgument naming the setting and what there is instead.

@@ -21,13 +21,6 @@ uint64_t hash(std::string_view words, uint64_t seed) {
   return state ^ (state >> 31);
 }
 
-int digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 }  // namespace
 
 std::string random_token() {
@@ -44,18 +37,6 @@ std::string derive_token(std::string_view words) {
     for (uint64_t half = hash(words, seed), byte = 0; byte < 8; ++byte)
       token.push_back(static_cast<char>(half >> (8 * byte)));
   return token;
-}
-
-Result<std::string> parse_token(std::string_view hexadecimal) {
-  std::string token;
-  for (size_t i = 0; hexadecimal.size() == 2 * kTokenBytes && i < hexadecimal.size(); i += 2) {
-    const int high = digit(hexadecimal[i]), low = digit(hexadecimal[i + 1]);
-    if (high < 0 || low < 0) break;
-    token.push_back(static_cast<char>(16 * high + low));
-  }
-  if (token.size() == kTokenBytes) return token;
-  return invalid_argument(fmt::format("expected {} hexadecimal digits, got {} characters",
-                                      2 * kTokenBytes, hexadecimal.size()));
 }
 
 std::string format_token(std::string_view token) {

@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
-
 namespace unisono {
 
 inline constexpr size_t kTokenBytes = 16;
@@ -17,7 +15,6 @@ std::string random_token();  // kTokenBytes from the kernel
 // token.
 std::string derive_token(std::string_view words);
 
-Result<std::string> parse_token(std::string_view hexadecimal);  // 32 digits
 std::string format_token(std::string_view token);
 
 // In a time that does not depend on where they differ.

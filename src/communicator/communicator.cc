@@ -17,8 +17,8 @@
 #include "communicator/feedback.h"
 #include "communicator/memory.h"
 #include "communicator/plan_cache.h"
+#include "communicator/policy.h"
 #include "execute/executor.h"
-#include "select/rules.h"
 
 namespace unisono {
 
@@ -42,9 +42,8 @@ constexpr std::chrono::microseconds kThreadNap{100};
 class CommunicatorImpl final : public Communicator {
  public:
   CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings,
-                   const CommunicatorOptions& options, Rules rules, std::optional<Choice> forced,
-                   const Agreement& agreement, Connections connections,
-                   std::unique_ptr<CallLog> log, std::unique_ptr<Control> control);
+                   const CommunicatorOptions& options, Policy policy, const Agreement& agreement,
+                   Connections connections, std::unique_ptr<CallLog> log, std::unique_ptr<Control> control);
   ~CommunicatorImpl() override;
 
   int rank() const override { return rank_; }
@@ -77,10 +76,9 @@ class CommunicatorImpl final : public Communicator {
   const int rank_, size_;
   const Settings settings_;
   const CommunicatorOptions options_;
-  const Rules rules_;
-  const std::optional<Choice> forced_;  // by the settings
+  const Policy policy_;
   const std::vector<int> hosts_;
-  const bool mapped_;
+  const bool shared_memory_;
   const std::vector<Channel*> channels_;
   const std::string transport_;
   const std::chrono::nanoseconds timeout_;
@@ -102,8 +100,7 @@ class CommunicatorImpl final : public Communicator {
 };
 
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const Settings& settings,
-                                   const CommunicatorOptions& options, Rules rules,
-                                   std::optional<Choice> forced, const Agreement& agreement,
+                                   const CommunicatorOptions& options, Policy policy, const Agreement& agreement,
                                    Connections connections, std::unique_ptr<CallLog> log,
                                    std::unique_ptr<Control> control)
     : bootstrap_(std::move(bootstrap)),
@@ -111,10 +108,9 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<Bootstrap> bootstrap, const S
       size_(bootstrap_->size()),
       settings_(settings),
       options_(options),
-      rules_(std::move(rules)),
-      forced_(std::move(forced)),
+      policy_(std::move(policy)),
       hosts_(agreement.hosts),
-      mapped_(connections.mapped),
+      shared_memory_(connections.shared_memory),
       channels_(std::move(connections.channels)),
       transport_(connections.names.empty() ? "none"
                                            : fmt::format("{}", fmt::join(connections.names, "+"))),
@@ -177,10 +173,10 @@ Result<Rules::Match> CommunicatorImpl::choose(const AllReduceCall& call) const {
 
 Result<Rules::Match> CommunicatorImpl::choose_algorithm(const AllReduceCall& call) const {
   if (call.choice) return Rules::Match{*call.choice, "forced by the call"};
-  if (forced_) return Rules::Match{*forced_, "forced by UNISONO_ALGORITHM"};
+  if (policy_.forced) return Rules::Match{*policy_.forced, "forced by UNISONO_ALGORITHM"};
   const auto hosts = static_cast<uint64_t>(shape().hosts());
-  auto match = rules_.select(
-      {call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts, mapped_ ? 1u : 0u},
+  auto match = policy_.rules.select(
+      {call.count * size_of(call.type), static_cast<uint64_t>(size_), hosts, shared_memory_ ? 1u : 0u},
       shape(), {call.type, call.op, call.max_error, call.codec}, quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
@@ -300,6 +296,10 @@ Status CommunicatorImpl::wait(Request* request) {
   return status;
 }
 
+std::string name_of(const DirectForm* form) {
+  return form == nullptr ? "schedule" : std::string(form->name);
+}
+
 Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
   const std::unique_lock guard = lock();
   auto built = build_plan(call);
@@ -313,8 +313,14 @@ Result<CallPlan> CommunicatorImpl::plan(const AllReduceCall& call) const {
     };
     if (memory.one_process() || (maps(call.input) && maps(call.output))) form = plan.mapped;
   }
-  return CallPlan{plan.choice, plan.reason, form == nullptr ? "schedule" : std::string(form->name),
-                  transport_, plan.wire_bytes(), plan.slices};
+  const Call* const latest = plans_.latest(call);
+  return CallPlan{.choice = plan.choice,
+                  .reason = plan.reason,
+                  .form = name_of(form),
+                  .ran = latest == nullptr ? "" : name_of(latest->form()),
+                  .transport = transport_,
+                  .wire_bytes = plan.wire_bytes(),
+                  .slices = plan.slices};
 }
 
 Result<std::vector<std::string>> CommunicatorImpl::all_gather(std::string_view mine) {
@@ -415,18 +421,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Boots
   const Deadline deadline = Deadline::after(settings.duration(Setting::kTimeout));
   const Log log(settings, bootstrap->rank());
   UNISONO_RETURN_IF_ERROR(check_servers(options, bootstrap->size()));
-  const std::string& text = settings.text(Setting::kRules);
-  auto rules =
-      Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
-  if (!rules.ok()) return rules.status().in("UNISONO_RULES");
-  std::optional<Choice> forced;
-  if (settings.text(Setting::kAlgorithm) != "auto") {
-    auto choice = parse_choice(settings.text(Setting::kAlgorithm), algorithms());
-    if (!choice.ok()) return choice.status().in("UNISONO_ALGORITHM");
-    if (const auto codec = find_codec(choice->codec); !codec.ok())
-      return codec.status().in("UNISONO_ALGORITHM");
-    forced = choice.take();
-  }
+  auto policy = read_policy(settings);
+  if (!policy.ok()) return policy.status();
   auto agreement = agree(*bootstrap, settings, options, deadline);
   if (!agreement.ok()) return agreement.status();
   // Before memory is touched, so that it lies near the core.
@@ -439,8 +435,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(std::unique_ptr<Boots
       deadline);
   if (!control.ok()) return control.status();
   return std::unique_ptr<Communicator>(std::make_unique<CommunicatorImpl>(
-      std::move(bootstrap), settings, options, rules.take(), std::move(forced), *agreement,
-      connections.take(), std::move(calls), control.take()));
+      std::move(bootstrap), settings, options, policy.take(), *agreement, connections.take(), std::move(calls),
+      control.take()));
 }
 
 }  // namespace unisono

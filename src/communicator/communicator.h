@@ -44,6 +44,7 @@ struct CallPlan {
   Choice choice;
   std::string reason;      // "forced by the call", "forced by UNISONO_ALGORITHM", "rule bytes<=8K: one_shot"
   std::string form;        // "schedule", or the name of a direct form; "mapped" where that follows from my buffers
+  std::string ran;         // the form that ran my newest call of this kind that has ended; empty: none is remembered
   std::string transport;   // names, joined by '+'; "none" in a world of one
   uint64_t wire_bytes = 0; // payload that this rank sends
   size_t slices = 1;
@@ -86,15 +87,15 @@ class Communicator {
   virtual Result<std::vector<std::string>> all_gather(std::string_view mine) = 0;
 
   // Collective. Zeroed memory of at least 1 byte for buffers, the same size on all ranks, mapped by all where
-  // they are of one host; begins with a page. After all calls have ended. kOutOfResources and kMismatch are the same on all ranks and change
-  // nothing.
+  // they are of one host; begins with a page. After all calls have ended. kOutOfResources and kMismatch are the
+  // same on all ranks and change nothing.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Collective, after all calls have ended. kInvalidArgument, for what is no allocation or while calls run, changes
   // nothing; else the memory is gone. Local where the communicator has failed. What is left at the end is freed.
   virtual Status free(void* memory) = 0;
 
-  // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only function that any thread may call
-  // at any time.
+  // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only
+  // function that any thread may call at any time.
   virtual void abort() = 0;
 
   // Stands for this communicator, as long as it lives.

@@ -106,7 +106,7 @@ Status Connector::try_transport(const TransportRow& row) {
   }
   all_reached_ =
       std::ranges::all_of(*connected, [](const Word& word) { return word.detail.empty(); });
-  connections_.mapped = all_reached_ && row.maps_memory && connections_.transports.empty();
+  connections_.shared_memory = all_reached_ && row.maps_memory && connections_.transports.empty();
   if (peers.empty()) return Status();
   for (const PeerAddress& peer : peers) {
     connections_.channels[static_cast<size_t>(peer.rank)] = &(*transport)->channel(peer.rank);
@@ -119,11 +119,6 @@ Status Connector::try_transport(const TransportRow& row) {
 
 Result<Connections> Connector::connect() {
   const std::string& forced = settings_.text(Setting::kTransport);
-  if (forced != "auto" && find_transport(forced) == nullptr) {
-    std::string known;
-    for (const TransportRow& row : transports()) known += fmt::format(", {}", row.name);
-    return unsupported(fmt::format("unknown transport '{}': expected auto{}", forced, known));
-  }
   for (const TransportRow& row : transports()) {
     if (all_reached_) break;
     if (forced != "auto" && forced != row.name) continue;

@@ -20,7 +20,7 @@ struct Connections {
   std::vector<std::unique_ptr<Transport>> transports;  // those in use
   std::vector<std::string> names;                      // of `transports`
   std::vector<Channel*> channels;                      // by rank; mine is null
-  bool mapped = true;  // every rank reaches every other through mapped memory; agreed by all
+  bool shared_memory = true;  // every rank reaches every other through mapped memory; agreed by all
 };
 
 // Collective. Tries the table of transports from the best one down; a transport that fails on any

@@ -28,6 +28,17 @@ Call* PlanCache::insert(const AllReduceCall& call, std::shared_ptr<const Plan> p
   return take(entries_.back());
 }
 
+const Call* PlanCache::latest(const AllReduceCall& call) const {
+  const auto entry = std::ranges::find_if(entries_, [&](const Entry& e) { return e.matches(call); });
+  if (entry == entries_.end()) return nullptr;
+  const Call* latest = nullptr;
+  for (const auto& ended : entry->calls) {
+    if (ended->taken) continue;
+    if (latest == nullptr || static_cast<int32_t>(ended->sequence() - latest->sequence()) > 0) latest = ended.get();
+  }
+  return latest;
+}
+
 Call* PlanCache::take(Entry& entry) {
   entry.last_use = ++uses_;
   for (const auto& call : entry.calls) {

@@ -32,6 +32,8 @@ class PlanCache {
   // The same, where there is none, by this plan.
   Call* insert(const AllReduceCall& call, std::shared_ptr<const Plan> plan);
   static void give_back(Call& call) { call.taken = false; }
+  // The newest of such calls that were given back; null where there is none.
+  const Call* latest(const AllReduceCall& call) const;
 
  private:
   struct Entry {

@@ -51,6 +51,8 @@ class Call {
   std::pair<uint32_t, size_t> mark() const { return {direct_.phase, direct_.turn}; }
 
   const Plan& plan() const { return *plan_; }
+  // The direct form that ran the call, once it has finished; null: the schedule did.
+  const DirectForm* form() const { return form_; }
   uint32_t sequence() const { return sequence_; }
   // "call 7, all_reduce of 4096 bytes by ring: step 3 waits for 512 bytes from rank 2"
   std::string describe_wait() const;

@@ -11,14 +11,14 @@
 namespace unisono {
 namespace {
 
-// Without mapped memory a message costs microseconds of CPU at both ends, so few ones win for
+// Without shared memory a message costs microseconds of CPU at both ends, so few ones win for
 // longer. A codec trades work for bytes. It pays on the links between hosts, where they are slower
 // than its break-even (src/codecs/README.md), and gains little in one host's memory. fp16 is not
 // among these: from 65520 up no bound of its error holds, and nobody knows the values here.
 constexpr std::string_view kDefaultRules =
-    "mapped=1 bytes<=64K: one_shot;"
-    "mapped=0 ranks<=3 bytes<=2K: one_shot;"
-    "mapped=0 bytes<=32K: recursive_doubling;"
+    "shared_memory=1 bytes<=64K: one_shot;"
+    "shared_memory=0 ranks<=3 bytes<=2K: one_shot;"
+    "shared_memory=0 bytes<=32K: recursive_doubling;"
     "hosts>1 bytes>64K: sharded_ps codec=onebit links=between_hosts;"
     "hosts>1 bytes>64K: sharded_ps codec=int8 links=between_hosts;"
     "*: sharded_ps;"
@@ -33,7 +33,7 @@ struct FactName {
 constexpr FactName kFactNames[] = {{"bytes", &RuleFacts::bytes},
                                    {"ranks", &RuleFacts::ranks},
                                    {"hosts", &RuleFacts::hosts},
-                                   {"mapped", &RuleFacts::mapped}};
+                                   {"shared_memory", &RuleFacts::shared_memory}};
 
 const Algorithm* find(AlgorithmTable algorithms, std::string_view name) {
   const auto found =
@@ -66,8 +66,8 @@ Result<Rules::Condition> Rules::parse_condition(std::string_view text) {
     return Condition{name->fact, comparison, *limit};
   }
   return invalid_argument(fmt::format(
-      "rule condition '{}': expected bytes, ranks, hosts or mapped, then <, <=, =, >= or >, then a "
-      "number, e.g. bytes<=8K",
+      "rule condition '{}': expected bytes, ranks, hosts or shared_memory, then <, <=, =, >= or >, "
+      "then a number, e.g. bytes<=8K",
       text));
 }
 

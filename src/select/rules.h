@@ -2,12 +2,12 @@
 // Rules: the text that says which choice runs a call, by message size and ranks. Defaults are
 // written in it, and so are a user's.
 //
-//   bytes<=8K mapped=1: one_shot; bytes<=1M ranks<=8: sharded_ps; *: ring depth=8
+//   bytes<=8K shared_memory=1: one_shot; bytes<=1M ranks<=8: sharded_ps; *: ring depth=8
 //
 // Rules stand in order, separated by ';' or a new line; the first one whose conditions all hold and
 // whose algorithm supports the shape, and whose codec the call allows, wins. Conditions: bytes,
-// ranks, hosts or mapped (1 where all ranks map each other's memory, else 0); <, <=, =, >=, >; a
-// number (bytes with K, M, G). `*` always holds.
+// ranks, hosts or shared_memory (1 where all ranks reach each other through it, else 0); <, <=, =,
+// >=, >; a number (with K, M, G). `*` always holds. docs/RULES.md is for users.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RuleFacts {
   uint64_t bytes;
   uint64_t ranks;
   uint64_t hosts;
-  uint64_t mapped;
+  uint64_t shared_memory;
 };
 
 class Rules {

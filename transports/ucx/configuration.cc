@@ -35,16 +35,14 @@ void add_tuning(DeviceKind kind, Entries& entries) {
 Result<UcxConfiguration> read_configuration(const Settings& settings) {
   const Result<InterfaceChoice> chosen = choose_interfaces(settings.text(Setting::kInterface));
   if (!chosen.ok()) return chosen.status();
-  const Result<PortRange> ports = parse_port_range(settings.text(Setting::kPortRange));
-  if (!ports.ok()) return ports.status();
 
   // Shared memory and CUDA IPC belong to other transports.
   Entries entries = {{"", "TLS", "^sm,cuda,rocm"}, {"TCP_", "MAX_NUM_EPS", "inf"}};
   add_tuning(chosen->kind, entries);
   if (!chosen->devices.empty()) entries.push_back({"", "NET_DEVICES", chosen->devices});
   if (chosen->family() == AF_INET6) entries.push_back({"TCP_", "AF_PRIO", "inet6,inet"});
-  if (!ports->any())
-    entries.push_back({"TCP_", "PORT_RANGE", fmt::format("{}-{}", ports->first, ports->last)});
+  if (const PortRange ports = settings.ports(Setting::kPortRange); !ports.is_any())
+    entries.push_back({"TCP_", "PORT_RANGE", fmt::format("{}-{}", ports.first, ports.last)});
 
   ucp_config_t* raw = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &raw);

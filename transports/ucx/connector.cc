@@ -35,22 +35,20 @@ Status Connector::listen(const Settings& settings) {
   const std::string& interface = settings.text(Setting::kInterface);
   Result<InterfaceChoice> choice = choose_interfaces(interface);
   if (!choice.ok()) return choice.status();
-  const Result<PortRange> ports = parse_port_range(settings.text(Setting::kPortRange));
-  if (!ports.ok()) return ports.status();
 
   // Without a choice, on all interfaces.
   std::vector<SocketAddress>& reachable = choice->addresses;
   if (!interface.empty()) reachable.erase(reachable.begin() + 1, reachable.end());
   const char* all = choice->family() == AF_INET ? "0.0.0.0" : "::";
   UNISONO_RETURN_IF_ERROR(
-      bind(interface.empty() ? *parse_address(all) : reachable.front(), *ports));
+      bind(interface.empty() ? *parse_address(all) : reachable.front(), settings.ports(Setting::kPortRange)));
   ucp_listener_attr_t attributes = {};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   ucp_listener_query(listener_, &attributes);
   port_ = SocketAddress{attributes.sockaddr}.port();
   UNISONO_RETURN_IF_ERROR(close_gate(port_, engine_.client_id()));
   address_ = fmt::format("{} {} {}", kAddressMark, host_, port_);
-  for (const SocketAddress& address : reachable) address_ += " " + address.host();
+  for (const SocketAddress& address : reachable) address_ += fmt::format(" {}", address.host());
   return Status();
 }
 
@@ -68,7 +66,7 @@ Status Connector::bind(SocketAddress address, const PortRange& ports) {
     if (status == UCS_OK) return Status();
     listener_ = nullptr;
   }
-  return ucx_error(ports.any() ? fmt::format("cannot listen on {}", address.host())
+  return ucx_error(ports.is_any() ? fmt::format("cannot listen on {}", address.host())
                                : fmt::format("cannot listen on {}, ports {} to {}", address.host(),
                                              ports.first, ports.last),
                    status);

@@ -15,7 +15,7 @@
 #include <optional>
 #include <set>
 
-#include "base/text.h"
+#include "base/network.h"
 #include "topology/host.h"
 
 namespace unisono {
@@ -54,30 +54,6 @@ Result<std::vector<Interface>> list_interfaces() {
     if (is_usable(found.address)) interfaces.push_back(std::move(found));
   }
   return interfaces;
-}
-
-struct Subnet {
-  SocketAddress address;
-  size_t prefix;
-
-  bool holds(const SocketAddress& other) const {
-    if (other.family() != address.family()) return false;
-    const auto mine = bytes_of(address), theirs = bytes_of(other);
-    for (size_t bit = 0; bit < prefix; ++bit)
-      if (((mine[bit / 8] ^ theirs[bit / 8]) & (0x80 >> bit % 8)) != 0) return false;
-    return true;
-  }
-};
-
-std::optional<Subnet> parse_subnet(std::string_view text) {
-  const auto parts = split(text, '/');
-  if (parts.size() != 2) return std::nullopt;
-  const Result<SocketAddress> address = parse_address(parts[0]);
-  const auto prefix = parse_integer(parts[1]);
-  if (!address.ok() || !prefix || *prefix < 0 ||
-      static_cast<size_t>(*prefix) > bytes_of(*address).size() * 8)
-    return std::nullopt;
-  return Subnet{*address, static_cast<size_t>(*prefix)};
 }
 
 // The RDMA ports behind an interface, as UCX names them: "mlx5_0:1".
@@ -138,9 +114,6 @@ Result<InterfaceChoice> choose_interfaces(std::string_view text) {
   Result<std::vector<Interface>> interfaces = list_interfaces();
   if (!interfaces.ok()) return interfaces.status();
   const std::optional<Subnet> subnet = parse_subnet(text);
-  if (!subnet && text.find('/') != std::string_view::npos)
-    return invalid_argument(
-        fmt::format("UNISONO_INTERFACE={}: expected a name or a subnet like 10.1.0.0/16", text));
 
   InterfaceChoice choice;
   std::set<std::string> names;
@@ -148,7 +121,8 @@ Result<InterfaceChoice> choose_interfaces(std::string_view text) {
   for (const Interface& interface : *interfaces) {
     known +=
         fmt::format("{}{} {}", known.empty() ? "" : ", ", interface.name, interface.address.host());
-    if (subnet ? !subnet->holds(interface.address) : !text.empty() && interface.name != text)
+    if (subnet ? !subnet->contains(interface.address.family(), bytes_of(interface.address))
+               : !text.empty() && interface.name != text)
       continue;
     names.insert(interface.name);
     choice.addresses.push_back(interface.address);
@@ -183,16 +157,6 @@ Result<InterfaceChoice> choose_interfaces(std::string_view text) {
       choice.devices += (choice.devices.empty() ? "" : ",") + device;
   }
   return choice;
-}
-
-Result<PortRange> parse_port_range(std::string_view text) {
-  if (text.empty()) return PortRange{};
-  const auto parts = split(text, ':');
-  const auto first = parse_integer(parts[0]), last = parse_integer(parts.back());
-  if (parts.size() != 2 || !first || !last || *first < 1 || *last > 65535 || *first > *last)
-    return invalid_argument(
-        fmt::format("UNISONO_PORT_RANGE={}: expected two ports like 20000:20100", text));
-  return PortRange{static_cast<uint16_t>(*first), static_cast<uint16_t>(*last)};
 }
 
 std::string network_identity() {

@@ -41,17 +41,10 @@ struct InterfaceChoice {
 
   int family() const { return addresses.front().family(); }
 };
-// `text`: a name ("eth0"), a subnet ("10.1.0.0/16"), or empty for all. IPv6 only where it is asked
+// `text`: a name ("eth0"), a subnet ("10.1.0.0/16"), an address, or empty for all. IPv6 only where it is asked
 // for or there is no IPv4 but loopback: UCX joins control and data connections of one family only.
 // Errors: kInvalidArgument, with what there is.
 Result<InterfaceChoice> choose_interfaces(std::string_view text);
-
-struct PortRange {
-  uint16_t first = 0, last = 0;
-  bool any() const { return first == 0; }
-};
-// "20000:20100", or empty for any.
-Result<PortRange> parse_port_range(std::string_view text);
 
 // Equal for two processes that reach each other over loopback: kernel and network namespace.
 std::string network_identity();
