@@ -14,6 +14,7 @@
 #include "select/rules.h"
 #include "tools/measure_options.h"
 #include "tools/output.h"
+#include "transports/registry.h"
 
 namespace unisono {
 namespace {
@@ -98,8 +99,8 @@ class Explain final : public Command {
     const auto rules =
         Rules::parse(text.empty() ? Rules::default_text() : std::string_view(text), algorithms());
     if (!rules.ok()) return rules.status().in("UNISONO_RULES");
-    const uint64_t mapped =
-        shape.hosts() == 1 && settings->text(Setting::kTransport) != "ucx" ? 1 : 0;
+    const TransportRow* const transport = find_transport(settings->text(Setting::kTransport));  // null: auto
+    const uint64_t mapped = shape.hosts() == 1 && (transport == nullptr || transport->maps_memory) ? 1 : 0;
     const auto max_error = parse_error(max_error_);
     if (!max_error) return bad_value("--max-error", max_error_, "a number from 0, e.g. 0.01");
     Quantisations known;
