@@ -273,7 +273,8 @@ std::string Call::describe_wait() const {
       fmt::format("call {}, {} of {} bytes by {}", sequence_, name_of(schedule.collective),
                   plan_->bytes(), plan_->choice.algorithm);
   if (plan_->direct != nullptr)
-    return fmt::format("{} ({}): waits for rank {}", call, (form_ != nullptr ? form_ : plan_->direct)->name, direct_.peer);
+    return fmt::format("{} ({}): waits for rank {}", call, (form_ != nullptr ? form_ : plan_->direct)->name,
+                       direct_.peer);
   for (uint32_t context = 0; context < plan_->depth; ++context) {
     for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
       const StepState& state = states_[context * schedule.steps.size() + index];
