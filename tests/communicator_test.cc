@@ -173,7 +173,8 @@ TEST(Communicator, SettingsThatDifferAreAnErrorOnAllRanks) {
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       const auto options = with({{"UNISONO_DEPTH", rank == 0 ? "4" : "5"}});
-      const auto communicator = Communicator::create(std::move(bootstraps[static_cast<size_t>(rank)]), options.settings);
+      const auto communicator =
+          Communicator::create(std::move(bootstraps[static_cast<size_t>(rank)]), options.settings);
       ASSERT_FALSE(communicator.ok());
       EXPECT_EQ(communicator.status().code(), StatusCode::kMismatch);
       const std::string text(communicator.status().message());

@@ -130,6 +130,13 @@ TEST(House, AFileBeginsWithItsLicenceAndPurpose) {
   }
 }
 
+TEST(House, LinesHaveAtMost120Characters) {
+  const auto begins_character = [](char c) { return (c & 0xC0) != 0x80; };  // UTF-8
+  for (const SourceFile& file : sources())
+    for (size_t i = 0; i < file.lines.size(); ++i)
+      EXPECT_LE(std::ranges::count_if(file.lines[i], begins_character), 120) << file.path << ":" << i + 1;
+}
+
 TEST(House, EveryRegistryRowHasItsFile) {
   std::ifstream registry(fs::path(UNISONO_SOURCE_ROOT) / "algorithms/registry.cc");
   std::stringstream text;

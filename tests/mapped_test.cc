@@ -24,27 +24,36 @@ std::byte* allocate(Communicator& communicator, size_t bytes) {
   return memory.ok() ? static_cast<std::byte*>(*memory) : nullptr;
 }
 
+enum class Ranks { kAll, kNone, kAllButTheFirst, kAllButTheLast, kOnlyTheSecond };
+
+bool include(Ranks ranks, int rank, int size) {
+  switch (ranks) {
+    case Ranks::kAll: return true;
+    case Ranks::kNone: return false;
+    case Ranks::kAllButTheFirst: return rank != 0;
+    case Ranks::kAllButTheLast: return rank != size - 1;
+    case Ranks::kOnlyTheSecond: return rank == 1;
+  }
+  return false;
+}
+
 // Where the buffers of a call lie. What is not mapped is of this process alone.
 struct Layout {
   const char* name;
   size_t input_offset, output_offset;  // from a line
   bool in_place;
-  bool (*mapped_input)(int rank, int size);
-  bool (*mapped_output)(int rank, int size);
+  Ranks input_mapped, output_mapped;
+  bool all_mapped() const { return input_mapped == Ranks::kAll && output_mapped == Ranks::kAll; }
 };
-constexpr auto kAll = [](int, int) { return true; };
-constexpr auto kNone = [](int, int) { return false; };
 const Layout kLayouts[] = {
-    {"mapped", 0, 0, false, kAll, kAll},
-    {"mapped, in place", 0, 0, true, kAll, kAll},
-    {"mapped, not aligned", 8, 24, false, kAll, kAll},
-    {"mapped, rank 0 aligned otherwise", 64, 0, false, kAll, kAll},
-    {"private", 0, 0, false, kNone, kNone},
-    {"private input of rank 0", 0, 0, false, [](int rank, int) { return rank != 0; }, kAll},
-    {"private output of the last", 0, 0, false, kAll,
-     [](int rank, int size) { return rank != size - 1; }},
-    {"only rank 1 mapped", 0, 0, false, [](int rank, int) { return rank == 1; },
-     [](int rank, int) { return rank == 1; }},
+    {"mapped", 0, 0, false, Ranks::kAll, Ranks::kAll},
+    {"mapped, in place", 0, 0, true, Ranks::kAll, Ranks::kAll},
+    {"mapped, not aligned", 8, 24, false, Ranks::kAll, Ranks::kAll},
+    {"mapped, rank 0 aligned otherwise", 64, 0, false, Ranks::kAll, Ranks::kAll},
+    {"private", 0, 0, false, Ranks::kNone, Ranks::kNone},
+    {"private input of rank 0", 0, 0, false, Ranks::kAllButTheFirst, Ranks::kAll},
+    {"private output of the last", 0, 0, false, Ranks::kAll, Ranks::kAllButTheLast},
+    {"only rank 1 mapped", 0, 0, false, Ranks::kOnlyTheSecond, Ranks::kOnlyTheSecond},
 };
 
 // Around where forms change hands, where shares end within a line, and beyond a core's cache.
@@ -75,12 +84,12 @@ std::string check_layouts(Communicator& communicator, bool expects_mapped,
           // Ranks need not use the same part of the memory.
           const size_t where = static_cast<size_t>(rank) * 4 * kKi;
           std::byte* const output =
-              (layout.mapped_output(rank, size) ? shared_output + where : own_output.data()) +
+              (include(layout.output_mapped, rank, size) ? shared_output + where : own_output.data()) +
               layout.output_offset;
           std::byte* const input =
               layout.in_place
                   ? output
-                  : (layout.mapped_input(rank, size) ? shared_input + where : own_input.data()) +
+                  : (include(layout.input_mapped, rank, size) ? shared_input + where : own_input.data()) +
                         layout.input_offset;
           problem.write_input(count, input, count);
           const AllReduceCall call{.input = input,
@@ -91,8 +100,7 @@ std::string check_layouts(Communicator& communicator, bool expects_mapped,
                                    .choice = Choice{.algorithm = algorithm}};
           const std::string what =
               fmt::format("{} {} of {} bytes, {}", algorithm, name_of(type), bytes, layout.name);
-          if (layout.mapped_input == static_cast<bool (*)(int, int)>(kAll) &&
-              layout.mapped_output == static_cast<bool (*)(int, int)>(kAll)) {
+          if (layout.all_mapped()) {
             const auto plan = communicator.plan(call);
             const bool mapped = expects_mapped && serves_mapped(bytes);
             if (!plan.ok() || (plan->form == "mapped") != mapped)

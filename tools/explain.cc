@@ -14,6 +14,7 @@
 #include "schedule/quantise.h"
 #include "tools/measure_options.h"
 #include "tools/output.h"
+#include "transports/registry.h"
 
 namespace unisono {
 namespace {
@@ -101,8 +102,8 @@ class Explain final : public Command {
       return Pick{choice.take(), "asked for by --algorithm"};
     }
     if (policy->forced) return Pick{*policy->forced, "forced by UNISONO_ALGORITHM"};
-    const uint64_t shared_memory =
-        shape.hosts() == 1 && settings->text(Setting::kTransport) != "ucx" ? 1 : 0;
+    const TransportRow* const transport = find_transport(settings->text(Setting::kTransport));  // null: auto
+    const uint64_t shared_memory = shape.hosts() == 1 && (transport == nullptr || transport->maps_memory) ? 1 : 0;
     Quantisations known;
     auto match = policy->rules.select(
         {bytes, static_cast<uint64_t>(shape.size), static_cast<uint64_t>(shape.hosts()), shared_memory},

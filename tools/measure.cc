@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstring>
 
 #include "algorithms/registry.h"
 #include "base/text.h"
+#include "tools/rank_part.h"
 #include "topology/host.h"
 
 namespace unisono {
@@ -43,19 +43,6 @@ int clamped(double value, int low, int high) {
   return static_cast<int>(std::clamp<double>(value, low, high));
 }
 
-// A rank that has failed tells of it when the others expect a measurement.
-Status out_of_step(size_t rank) {
-  return Status(StatusCode::kPeerFailed, fmt::format("rank {} has given up the measurement", rank));
-}
-
-// What a rank tells the others of a candidate, before its times.
-struct Report {
-  uint64_t wire_bytes = 0;
-  CodecCost codec_cost;
-  uint64_t hash = 0;  // of all checked results
-  Verdict verdict;
-};
-
 }  // namespace
 
 struct Meter::Runner {
@@ -63,8 +50,7 @@ struct Meter::Runner {
   uint64_t slots, stride;  // of the region that calls take turns in
   Measurement measurement;
   AllReduceCall call;
-  Report report;
-  std::vector<double> times_us;
+  RankPart part;
   bool has_floats = false;                  // inputs are floats(), not a problem's
   std::optional<CodecReference> reference;  // rank 0's, of such calls
 };
@@ -158,9 +144,9 @@ Status Meter::prepare_floats(Runner& runner) {
   if (!plan.ok()) return plan.status();
   auto* values = reinterpret_cast<float*>(input_);
   floats(which).write(0, 0, 0, which.count, values);
-  runner.report.codec_cost =
+  runner.part.codec_cost =
       measure_codec(**codec, values, which.count, algorithm, shape, choice.links, plan->wire_bytes,
-                    runner.report.wire_bytes);
+                    runner.part.wire_bytes);
   return Status();
 }
 
@@ -177,16 +163,16 @@ void Meter::rewrite(Runner& runner, InputSet set) {
 void Meter::check_output(Runner& runner, InputSet set) {
   const MeasureCase& which = runner.which;
   if (!runner.has_floats)
-    runner.report.verdict.add(problem(set, which).check(shift_, runner.call.output, which.count));
+    runner.part.verdict.add(problem(set, which).check(shift_, runner.call.output, which.count));
   if (runner.reference)
-    runner.report.verdict.add(runner.reference->check(
+    runner.part.verdict.add(runner.reference->check(
         [&](int rank, size_t first, size_t count, float* values) {
           floats(which).write(rank, shift_, first, count, values);
         },
         static_cast<const float*>(runner.call.output), which.count,
         runner.measurement.plan.slices));
-  const uint64_t results[] = {runner.report.hash, hash_of(runner.call.output, which.bytes())};
-  runner.report.hash = hash_of(results, sizeof(results));
+  const uint64_t results[] = {runner.part.hash, hash_of(runner.call.output, which.bytes())};
+  runner.part.hash = hash_of(results, sizeof(results));
 }
 
 Status Meter::checked_call(Runner& runner, InputSet set) {
@@ -260,7 +246,7 @@ Status Meter::run(std::span<Runner> runners, const Pace& pace) {
   for (int i = 0; i < pace.samples; ++i) {
     for (Runner& runner : runners) {
       UNISONO_RETURN_IF_ERROR(sample(runner, pace.batch, time_us));
-      runner.times_us.push_back(time_us);
+      runner.part.times_us.push_back(time_us);
       // Inputs that were left alone hold what they held: only rewritten ones have a known result.
       if (i + 1 == pace.samples && runner.which.check && runner.which.fresh)
         check_output(runner, InputSet::kExact);
@@ -270,51 +256,15 @@ Status Meter::run(std::span<Runner> runners, const Pace& pace) {
 }
 
 Result<std::vector<Measurement>> Meter::exchange(std::span<Runner> runners) {
-  std::string mine;
-  for (const Runner& runner : runners) {
-    mine.append(reinterpret_cast<const char*>(&runner.report), sizeof(Report));
-    mine.append(reinterpret_cast<const char*>(runner.times_us.data()),
-                runner.times_us.size() * sizeof(double));
-  }
-  const auto all = communicator_.all_gather(mine);
+  std::vector<RankPart> mine;
+  for (Runner& runner : runners) mine.push_back(std::move(runner.part));
+  const auto all = exchange_parts(communicator_, mine);
   if (!all.ok()) return all.status();
-  for (size_t rank = 0; rank < all->size(); ++rank)
-    if ((*all)[rank].size() != mine.size()) return out_of_step(rank);
   std::vector<Measurement> measurements;
-  size_t at = 0;
-  for (Runner& runner : runners) {
-    Measurement& m = runner.measurement;
-    m.samples_us.assign(runner.times_us.size(), 0);
-    const size_t times_bytes = m.samples_us.size() * sizeof(double);
-    Report first;
-    std::memcpy(&first, all->front().data() + at, sizeof(Report));
-    for (size_t rank = 0; rank < all->size(); ++rank) {
-      Report report;
-      std::memcpy(&report, (*all)[rank].data() + at, sizeof(Report));
-      std::vector<double> times(m.samples_us.size());
-      std::memcpy(times.data(), (*all)[rank].data() + at + sizeof(Report), times_bytes);
-      std::ranges::transform(times, m.samples_us, m.samples_us.begin(),
-                             [](double a, double b) { return std::max(a, b); });
-      const Verdict& verdict = report.verdict;
-      if (m.fault.empty() && verdict.wrong > 0)
-        m.fault = fmt::format("rank {}: element {} is {}, expected {}", rank, verdict.first_wrong,
-                              verdict.got, verdict.expected);
-      if (m.fault.empty() && report.hash != first.hash)
-        m.fault = fmt::format("rank {}: other bits than rank 0", rank);
-      if (runner.has_floats && rank == 0) {
-        if (runner.which.check && verdict.reference_squares > 0) {
-          m.relative_error = std::sqrt(verdict.error_squares / verdict.reference_squares);
-          m.share_of_bound = verdict.share_of_bound;
-        }
-        if (m.plan.choice.codec != "none") m.codec_cost = report.codec_cost;
-      }
-      m.wrong += verdict.wrong;
-      m.max_error = std::max(m.max_error, verdict.max_error);
-      m.bit_identical = m.bit_identical && report.hash == first.hash;
-      m.wire_bytes = std::max(m.wire_bytes, report.wire_bytes);
-    }
-    at += sizeof(Report) + times_bytes;
-    measurements.push_back(std::move(m));
+  for (size_t i = 0; i < runners.size(); ++i) {
+    Runner& runner = runners[i];
+    merge((*all)[i], runner.which.check, runner.has_floats, runner.measurement);
+    measurements.push_back(std::move(runner.measurement));
   }
   return measurements;
 }
@@ -329,8 +279,7 @@ Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
                   .stride = round_to_pages(which.bytes()),
                   .measurement = {},
                   .call = {},
-                  .report = {},
-                  .times_us = {},
+                  .part = {},
                   .reference = {}};
     runner.call.count = which.count;
     runner.call.type = which.type;
@@ -338,7 +287,7 @@ Result<std::vector<Measurement>> Meter::measure(const MeasureCase& which,
     runner.call.choice = candidate.choice;
     auto plan = communicator_.plan(runner.call);
     if (!plan.ok()) return plan.status();
-    runner.report.wire_bytes = plan->wire_bytes;
+    runner.part.wire_bytes = plan->wire_bytes;
     runner.measurement.plan = plan.take();
     prepared = prepare_floats(runner);
     if (!prepared.ok()) break;

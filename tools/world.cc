@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/pack.h"
-#include "base/text.h"
+#include "communicator/round.h"
 #include "topology/host.h"
 
 namespace unisono {
@@ -27,21 +26,12 @@ Result<World> survey(Communicator& communicator) {
 
 Status agree(Communicator& communicator, const Status& mine, bool* reached) {
   if (reached != nullptr) *reached = false;
-  const std::string fields[] = {std::to_string(static_cast<int>(mine.code())),
-                                std::string(mine.message())};
-  const auto all = communicator.all_gather(pack(fields));
+  const auto all = report_to_all([&](std::string_view bytes) { return communicator.all_gather(bytes); },
+                                 {"asks how all are", mine});
   if (!all.ok()) return all.status();
-  std::vector<Status> statuses;
-  for (const std::string& one : *all) {
-    const auto status = unpack(one, 2);
-    const auto code = status ? parse_integer((*status)[0]) : std::nullopt;
-    if (!code) return Status(StatusCode::kInternal, "a rank sent a status that cannot be read");
-    statuses.emplace_back(static_cast<StatusCode>(*code), (*status)[1]);
-  }
   if (reached != nullptr) *reached = true;
-  for (Status& status : statuses)
-    if (!status.ok()) return std::move(status);
-  return Status();
+  const int failed = first_failed(*all);
+  return failed < 0 ? Status() : (*all)[static_cast<size_t>(failed)].status;
 }
 
 }  // namespace unisono

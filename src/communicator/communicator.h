@@ -3,52 +3,17 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/settings.h"
 #include "base/status.h"
-#include "base/types.h"
 #include "bootstrap/bootstrap.h"
-#include "codecs/codec.h"
-#include "schedule/algorithm.h"
+#include "communicator/all_reduce.h"
 
 namespace unisono {
-
-class Feedback;
-
-// One all-reduce. The same on all ranks but for the pointers.
-struct AllReduceCall {
-  const void* input = nullptr;  // count elements; may equal output (in place), else must not overlap it
-  void* output = nullptr;       // count elements
-  size_t count = 0;
-  DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;
-  std::optional<Choice> choice = {};  // what must run it; empty: settings, then the selection table
-  uint64_t layout = 0;  // hash of what the vector is put together from, to be compared between ranks
-  // The codec by name, null: none; used as named, with whatever runs the call. Empty: as `choice`, the
-  // settings or the table say.
-  std::optional<const Codec*> codec = {};
-  double max_error = 0;          // of a codec that the table picks: CodecLimits::max_error
-  Feedback* feedback = nullptr;  // of this tensor; used where a codec runs. All ranks have one, or none
-};
-
-// ok, or kInvalidArgument for buffers that no call can have. Every call begins with it.
-Status check_buffers(const AllReduceCall& call);
-
-// What ran, or would run, a call, and what it costs this rank.
-struct CallPlan {
-  Choice choice;
-  std::string reason;      // "forced by the call", "forced by UNISONO_ALGORITHM", "rule bytes<=8K: one_shot"
-  std::string form;        // "schedule", or the name of a direct form; "mapped" where that follows from my buffers
-  std::string ran;         // the form that ran my newest call of this kind that has ended; empty: none is remembered
-  std::string transport;   // names, joined by '+'; "none" in a world of one
-  uint64_t wire_bytes = 0; // payload that this rank sends
-  size_t slices = 1;
-};
 
 struct CommunicatorOptions {
   std::vector<int> servers;  // ranks that contribute nothing, ascending; the same on all ranks
@@ -86,16 +51,16 @@ class Communicator {
   // Its failure is every later call's too.
   virtual Result<std::vector<std::string>> all_gather(std::string_view mine) = 0;
 
-  // Collective. Zeroed memory of at least 1 byte for buffers, the same size on all ranks, mapped by all where
-  // they are of one host; begins with a page. After all calls have ended. kOutOfResources and kMismatch are the
-  // same on all ranks and change nothing.
+  // Collective. Zeroed memory of at least 1 byte for buffers, the same size on all ranks, mapped by all where they
+  // are of one host; begins with a page. After all calls have ended. kOutOfResources and kMismatch are the same on
+  // all ranks and change nothing.
   virtual Result<void*> allocate(size_t bytes) = 0;
   // Collective, after all calls have ended. kInvalidArgument, for what is no allocation or while calls run, changes
   // nothing; else the memory is gone. Local where the communicator has failed. What is left at the end is freed.
   virtual Status free(void* memory) = 0;
 
-  // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only
-  // function that any thread may call at any time.
+  // Every pending and later call ends with kAborted, and the other ranks' with kPeerFailed. Local; the only function
+  // that any thread may call at any time.
   virtual void abort() = 0;
 
   // Stands for this communicator, as long as it lives.

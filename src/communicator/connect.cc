@@ -4,20 +4,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
-#include "base/pack.h"
+#include "communicator/round.h"
 #include "direct/block.h"
 #include "transports/registry.h"
 
 namespace unisono {
 namespace {
 
-// What a rank tells in a round, twice: "I could create it, at this address", then "I am connected".
-struct Word {
-  Status status;
-  std::string detail;
-  bool knows_why;  // its failure is its own, not that of another rank
-};
+// Preferably a rank whose failure is its own, not that of another rank; -1: none has failed.
+int culprit_of(std::span<const RankReport> reports) {
+  const auto own = std::ranges::find_if(reports, [](const RankReport& report) {
+    return !report.status.ok() && report.status.code() != StatusCode::kPeerFailed;
+  });
+  return own == reports.end() ? first_failed(reports) : static_cast<int>(own - reports.begin());
+}
 
 class Connector {
  public:
@@ -32,7 +34,7 @@ class Connector {
   Result<Connections> connect();
 
  private:
-  Result<std::vector<Word>> exchange(const Status& status, const std::string& detail);
+  Result<std::vector<RankReport>> exchange(std::string deed, const Status& status, std::string detail);
   Status try_transport(const TransportRow& row);
   void note(LogLevel level, std::string_view transport, std::string_view reason);
 
@@ -46,19 +48,9 @@ class Connector {
   std::string reasons_;
 };
 
-Result<std::vector<Word>> Connector::exchange(const Status& status, const std::string& detail) {
-  const std::string fields[] = {status.ok() ? "" : std::string(status.message()), detail,
-                                status.code() == StatusCode::kPeerFailed ? "" : "knows"};
-  auto gathered = bootstrap_.all_gather(pack(fields), deadline_);
-  if (!gathered.ok()) return gathered.status();
-  std::vector<Word> words;
-  for (const std::string& bytes : *gathered) {
-    auto parts = unpack(bytes, 3);
-    if (!parts) return Status(StatusCode::kMismatch, "a rank runs another version of unisono");
-    words.push_back({(*parts)[0].empty() ? Status() : Status(StatusCode::kUnsupported, (*parts)[0]),
-                     std::move((*parts)[1]), !(*parts)[2].empty()});
-  }
-  return words;
+Result<std::vector<RankReport>> Connector::exchange(std::string deed, const Status& status, std::string detail) {
+  return report_to_all([this](std::string_view mine) { return bootstrap_.all_gather(mine, deadline_); },
+                       {std::move(deed), status, std::move(detail)});
 }
 
 void Connector::note(LogLevel level, std::string_view transport, std::string_view reason) {
@@ -66,26 +58,27 @@ void Connector::note(LogLevel level, std::string_view transport, std::string_vie
   log_.write(level, fmt::format("transport {} is not used: {}", transport, reason));
 }
 
-// One round. An error means that the job cannot go on; a transport that does not serve is only
-// noted.
+// Two rounds: "I could create it, at this address", then "I am connected". An error means that the job cannot go
+// on; a transport that does not serve is only noted.
 Status Connector::try_transport(const TransportRow& row) {
   auto transport = row.create({.rank = bootstrap_.rank(),
                                .size = bootstrap_.size(),
                                .job_token = bootstrap_.job_token(),
                                .settings = &settings_,
                                .mapped_bytes = sizeof(DirectBlock)});
-  auto created = exchange(transport.status(), transport.ok() ? (*transport)->address() : "");
+  auto created = exchange(fmt::format("creates {}", row.name), transport.status(),
+                          transport.ok() ? (*transport)->address() : "");
   if (!created.ok()) return created.status();
 
   std::vector<PeerAddress> peers;
   Status failed = transport.status();
   for (const int peer : unreached_) {
-    const Word& word = (*created)[static_cast<size_t>(peer)];
-    const Status reach = !transport.ok()     ? transport.status()
-                         : !word.status.ok() ? word.status
-                                             : (*transport)->reach(word.detail);
+    const RankReport& theirs = (*created)[static_cast<size_t>(peer)];
+    const Status reach = !transport.ok()       ? transport.status()
+                         : !theirs.status.ok() ? theirs.status
+                                               : (*transport)->reach(theirs.detail);
     if (reach.ok()) {
-      peers.push_back({peer, word.detail});
+      peers.push_back({peer, theirs.detail});
     } else {
       note(LogLevel::kInfo, row.name, fmt::format("rank {}: {}", peer, reach.message()));
     }
@@ -93,19 +86,15 @@ Status Connector::try_transport(const TransportRow& row) {
   if (transport.ok() && !peers.empty()) failed = (*transport)->connect(peers, deadline_);
 
   const size_t left = unreached_.size() - peers.size();
-  auto connected = exchange(peers.empty() ? Status() : failed, left == 0 ? "" : "left");
+  const auto connected = exchange(fmt::format("connects by {}", row.name), peers.empty() ? Status() : failed,
+                                  left == 0 ? "" : "left");
   if (!connected.ok()) return connected.status();
-  const auto failure = [&](const Word& word) { return !word.status.ok() && word.knows_why; };
-  auto culprit = std::ranges::find_if(*connected, failure);
-  if (culprit == connected->end())
-    culprit = std::ranges::find_if(*connected, [](const Word& word) { return !word.status.ok(); });
-  if (culprit != connected->end()) {
-    note(LogLevel::kWarn, row.name,
-         fmt::format("rank {}: {}", culprit - connected->begin(), culprit->status.message()));
+  if (const int culprit = culprit_of(*connected); culprit >= 0) {
+    const Status& status = (*connected)[static_cast<size_t>(culprit)].status;
+    note(LogLevel::kWarn, row.name, fmt::format("rank {}: {}", culprit, status.message()));
     return Status();
   }
-  all_reached_ =
-      std::ranges::all_of(*connected, [](const Word& word) { return word.detail.empty(); });
+  all_reached_ = std::ranges::all_of(*connected, [](const RankReport& report) { return report.detail.empty(); });
   connections_.shared_memory = all_reached_ && row.maps_memory && connections_.transports.empty();
   if (peers.empty()) return Status();
   for (const PeerAddress& peer : peers) {

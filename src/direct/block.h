@@ -27,6 +27,9 @@ struct alignas(kDirectLine) DirectBlock {
   struct alignas(kDirectLine) Counter {
     std::atomic<uint64_t> value;
   };
+  struct alignas(kDirectLine) Flag {
+    std::atomic<bool> raised;
+  };
   static constexpr size_t kLines = 4;
   static constexpr size_t kSlotBytes = size_t{64} << 10;
   static constexpr size_t kTurns = 4;                  // turns of a pipelined form that its staging holds
@@ -45,8 +48,8 @@ struct alignas(kDirectLine) DirectBlock {
   alignas(kDirectLine) std::byte result[kTurns][kTurnBytes];
 
   // Of mapped buffers.
-  Counter busy;       // 1 while the owner reads and writes buffers of its peers
-  Counter withdrawn;  // 1: nobody may begin to touch the owner's
+  Flag busy;       // while the owner reads and writes buffers of its peers
+  Flag withdrawn;  // nobody may begin to touch the owner's
 };
 
 // Stores a word, behind all that it announces.
@@ -54,7 +57,8 @@ inline void publish(std::atomic<uint64_t>& word, uint64_t value) {
   word.store(value, std::memory_order_release);
 }
 
-// Whether `peer` has published this call in that line; line 0 is its entry. A peer that has entered another one instead is a mismatch.
+// Whether `peer` has published this call in that line; line 0 is its entry. A peer that has entered another one
+// instead is a mismatch.
 inline bool has_published(DirectCall& call, int peer, size_t line = 0) {
   const uint64_t word =
       call.blocks[static_cast<size_t>(peer)]->lines[call.sequence & 1][line].word.load(std::memory_order_acquire);

@@ -83,11 +83,10 @@ MappedBuffers buffers_of(const DirectCall& call, int rank) {
 }
 
 void withdraw_buffers(std::span<DirectBlock* const> blocks, int rank, const DirectMemory& memory) {
-  blocks[static_cast<size_t>(rank)]->withdrawn.value.store(1, std::memory_order_seq_cst);
+  blocks[static_cast<size_t>(rank)]->withdrawn.raised.store(true, std::memory_order_seq_cst);
   const Deadline deadline = Deadline::after(kLongestWait);
   for (const DirectBlock* block : blocks)
-    while (block->busy.value.load(std::memory_order_seq_cst) != 0 &&
-           (memory.one_process() || !deadline.passed()))
+    while (block->busy.raised.load(std::memory_order_seq_cst) && (memory.one_process() || !deadline.passed()))
       sched_yield();
 }
 

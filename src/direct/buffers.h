@@ -36,14 +36,14 @@ MappedBuffers buffers_of(const DirectCall& call, int rank);
 class TouchingPeers {
  public:
   explicit TouchingPeers(const DirectCall& call) : call_(call) {
-    mine().busy.value.store(1, std::memory_order_seq_cst);
+    mine().busy.raised.store(true, std::memory_order_seq_cst);
   }
-  ~TouchingPeers() { mine().busy.value.store(0, std::memory_order_release); }
+  ~TouchingPeers() { mine().busy.raised.store(false, std::memory_order_release); }
   TouchingPeers(const TouchingPeers&) = delete;
 
   bool allowed() const {
     for (const DirectBlock* block : call_.blocks)
-      if (block->withdrawn.value.load(std::memory_order_seq_cst) != 0) return false;
+      if (block->withdrawn.raised.load(std::memory_order_seq_cst)) return false;
     return true;
   }
 

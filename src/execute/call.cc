@@ -214,12 +214,6 @@ void Call::finish(uint32_t context, uint32_t index) {
   if (next_slice_ < plan_->slices) start_slice(context, next_slice_++);
 }
 
-bool Call::may_read(Message& view, const PeerMessage& peer) {
-  if (start_reading(view)) return true;
-  status_ = Status(StatusCode::kPeerFailed, fmt::format("rank {} left", peer.rank));
-  return false;
-}
-
 void Call::fold(uint32_t context, const Step& step) {
   const ElementRange range = plan_->elements(step.chunks, slice_of_[context]);
   const std::span<const PeerMessage> peers = plan_->schedule.peers_of(step);
@@ -231,7 +225,6 @@ void Call::fold(uint32_t context, const Step& step) {
       operands_.push_back(address(step.source, range.begin));
       mine_waits = false;
     }
-    if (!may_read(views[i], peers[i])) return;
     operands_.push_back(views[i].data);
   }
   if (mine_waits) operands_.push_back(address(step.source, range.begin));
@@ -257,8 +250,7 @@ void Call::fold_encoded(uint32_t context, const Step& step) {
       peers, [&](const PeerMessage& peer) { return peer.rank < plan_->schedule.rank; });
   for (auto peer = peers.begin(); peer != peers.end(); ++peer) {
     if (peer == above) add_mine();
-    Message& view = views[static_cast<size_t>(peer - peers.begin())];
-    if (!may_read(view, *peer)) return;
+    const Message& view = views[static_cast<size_t>(peer - peers.begin())];
     encoded_operands_.push_back({view.data, peer->encoded, range.begin});
   }
   if (above == peers.end()) add_mine();
@@ -273,7 +265,8 @@ std::string Call::describe_wait() const {
       fmt::format("call {}, {} of {} bytes by {}", sequence_, name_of(schedule.collective),
                   plan_->bytes(), plan_->choice.algorithm);
   if (plan_->direct != nullptr)
-    return fmt::format("{} ({}): waits for rank {}", call, (form_ != nullptr ? form_ : plan_->direct)->name, direct_.peer);
+    return fmt::format("{} ({}): waits for rank {}", call, (form_ != nullptr ? form_ : plan_->direct)->name,
+                       direct_.peer);
   for (uint32_t context = 0; context < plan_->depth; ++context) {
     for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
       const StepState& state = states_[context * schedule.steps.size() + index];

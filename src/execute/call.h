@@ -82,7 +82,6 @@ class Call {
   void start_slice(uint32_t context, size_t slice);
   void issue(uint32_t context, uint32_t step);
   void finish(uint32_t context, uint32_t step);
-  bool may_read(Message& view, const PeerMessage& peer);
   void fold(uint32_t context, const Step& step);
   void fold_encoded(uint32_t context, const Step& step);
   size_t message_bytes(uint32_t context, const Step& step, const PeerMessage& peer) const;

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// "<calls made> <oldest that waits, or -1> <1 when left> <gathers ended> <1 in a gather>", then a line "<number> <signature>" a
-// call.
+// "<calls made> <oldest that waits, or -1> <1 when left> <gathers ended> <1 in a gather>", then a line
+// "<number> <signature>" a call.
 struct Statement {
   int64_t made = kNone;  // kNone: the rank has said nothing
   int64_t waiting = kNone;

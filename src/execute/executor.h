@@ -66,7 +66,8 @@ class Executor {
   // whoever waits, it also tells the other ranks of a wait that runs long.
   const Status& check() {
     // A look that finds nothing, with no call waiting, is all that a call pays.
-    if (failure_.ok() && idle() && !abort_requested_.load(std::memory_order_relaxed) && control_.news() == 0) return failure_;
+    if (failure_.ok() && idle() && !abort_requested_.load(std::memory_order_relaxed) && control_.news() == 0)
+      return failure_;
     return look_around();
   }
 

@@ -2,8 +2,8 @@
 // Formats: how elements of a type lie in memory and in registers. Compiled once for each
 // instruction set.
 //
-// A format names its register tag D, the bytes of one element in memory, and moves one register of
-// elements: load from any address, store to any address, or past the caches to an aligned one. The 16-bit floats are float32 in
+// A format names its register tag D, the bytes of one element in memory, and moves one register of elements: load
+// from any address, store to any address, or past the caches to an aligned one. The 16-bit floats are float32 in
 // registers.
 #if defined(UNISONO_KERNELS_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef UNISONO_KERNELS_VECTORS_INL_H_

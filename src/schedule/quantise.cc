@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over the steps of a rank: what becomes of each value, then the steps with the codec
-// in.
+// Two passes over the steps of a rank: what becomes of each value (versions.h), then the steps with the codec in.
 #include "schedule/quantise.h"
 
 #include <algorithm>
@@ -9,25 +8,10 @@
 #include <utility>
 
 #include "schedule/accesses.h"
+#include "schedule/versions.h"
 
 namespace unisono {
 namespace {
-
-uint32_t end_of(ChunkRange chunks) {
-  return chunks.first + chunks.count;
-}
-
-// My value of a chunk, from the step that makes it to the next one that does.
-struct Version {
-  bool finished = false;      // holds every contributor
-  bool received = false;      // as it is, from another rank
-  bool shared = false;        // other ranks may compute the same, since I sent them my part of it
-  bool sent = false;          // to anyone
-  bool is_encoded = false;    // leaves me, or came to me, in the wire format
-  bool is_used = false;       // as numbers
-  bool takes_worker = false;  // the fold that makes it takes the worker's residual along
-  Residual residual = Residual::kNone;  // of its encoding
-};
 
 // Marks the chunks whose result this rank sends.
 void mark_results_sent(const Schedule& schedule, std::vector<bool>& sent) {
@@ -42,33 +26,12 @@ void mark_results_sent(const Schedule& schedule, std::vector<bool>& sent) {
 
 class Quantiser {
  public:
-  // `sole`: one rank alone contributes, so that its input is the result. `results_sent`: per chunk,
-  // whether any rank sends its result. References must outlive it.
-  Quantiser(const Schedule& plain, bool sole, const std::vector<bool>& results_sent,
-            const OnLink& on_link);
-
+  explicit Quantiser(const QuantiseTask& task);
   Schedule run() &&;
 
  private:
   static constexpr Place kSlot{Space::kEncoded, 0};
 
-  bool is_encoded(int from, int to, bool result) const {
-    return result || !on_link_ || on_link_(from, to);
-  }
-  Version& version(uint32_t chunk) { return versions_[chunk][at_[chunk]]; }
-  bool sends_result(ChunkRange chunks);
-
-  // The first pass.
-  void survey();
-  void survey_send(const Step& step);
-  void survey_fold(const Step& step);
-  void make(uint32_t chunk, const Version& next) {
-    versions_[chunk].push_back(next);
-    ++at_[chunk];
-  }
-  static void assign_residuals(std::vector<Version>& versions);
-
-  // The second pass.
   void send(const Step& step);
   void receive(const Step& step);
   void fold(const Step& step);
@@ -79,36 +42,28 @@ class Quantiser {
   void next_version(ChunkRange chunks, bool in_slot);
   uint32_t add(Step step, std::span<const PeerMessage> peers = {});
 
+  const QuantiseTask task_;
   const Schedule& plain_;
-  const bool sole_;
-  const std::vector<bool>& results_sent_;
-  const OnLink& on_link_;
-  std::vector<std::vector<Version>> versions_;  // per chunk
-  std::vector<size_t> at_;                      // per chunk: its present version,
-  std::vector<Space> space_;                    // where that is as numbers,
-  std::vector<bool> in_slot_;                   // and whether it is in the slot
+  Versions versions_;
+  std::vector<Space> space_;   // per chunk: where its present version is as numbers,
+  std::vector<bool> in_slot_;  // and whether it is in the slot
   Schedule result_;
   Accesses accesses_;
   std::vector<uint32_t> orders_;  // edges of the present old step that the author asked for
-  std::vector<std::vector<uint32_t>>
-      moved_by_;  // per old step: the new ones that move its messages
+  std::vector<std::vector<uint32_t>> moved_by_;  // per old step: the new ones that move its messages
 };
 
-Quantiser::Quantiser(const Schedule& plain, bool sole, const std::vector<bool>& results_sent,
-                     const OnLink& on_link)
-    : plain_(plain),
-      sole_(sole),
-      results_sent_(results_sent),
-      on_link_(on_link),
-      versions_(plain.chunks, {Version{.finished = sole}}),
-      at_(plain.chunks, 0),
-      space_(plain.chunks, Space::kInput),
-      in_slot_(plain.chunks, false) {
-  result_.collective = plain.collective;
-  result_.rank = plain.rank;
-  result_.size = plain.size;
-  result_.chunks = plain.chunks;
-  result_.scratch_slots = plain.scratch_slots;
+Quantiser::Quantiser(const QuantiseTask& task)
+    : task_(task),
+      plain_(task.plain),
+      versions_(task),
+      space_(plain_.chunks, Space::kInput),
+      in_slot_(plain_.chunks, false) {
+  result_.collective = plain_.collective;
+  result_.rank = plain_.rank;
+  result_.size = plain_.size;
+  result_.chunks = plain_.chunks;
+  result_.scratch_slots = plain_.scratch_slots;
   result_.encoded_slots = 1;
 }
 
@@ -120,60 +75,6 @@ void for_each_run(ChunkRange chunks, Key key, Visit visit) {
     while (last < end_of(chunks) && key(last) == key(first)) ++last;
     visit(ChunkRange{first, last - first});
     first = last;
-  }
-}
-
-bool Quantiser::sends_result(ChunkRange chunks) {
-  bool result = true;
-  for (uint32_t c = chunks.first; c < end_of(chunks); ++c) result &= version(c).finished;
-  return result;
-}
-
-void Quantiser::survey() {
-  for (const Step& step : plain_.steps) {
-    if (step.kind == StepKind::kSend) survey_send(step);
-    if (step.kind == StepKind::kRecvReduce) survey_fold(step);
-    if (step.kind != StepKind::kRecv) continue;
-    for (uint32_t c = step.chunks.first; c < end_of(step.chunks); ++c)
-      make(c, {.finished = true, .received = true, .is_encoded = true});
-  }
-  for (uint32_t c = 0; c < plain_.chunks; ++c) {
-    version(c).is_used = true;
-    assign_residuals(versions_[c]);
-  }
-  std::ranges::fill(at_, 0);
-}
-
-void Quantiser::survey_send(const Step& step) {
-  const bool result = sends_result(step.chunks);
-  for (uint32_t c = step.chunks.first; c < end_of(step.chunks); ++c) {
-    version(c).sent = true;
-    for (const PeerMessage& peer : plain_.peers_of(step))
-      (is_encoded(plain_.rank, peer.rank, result) ? version(c).is_encoded : version(c).is_used) =
-          true;
-  }
-}
-
-void Quantiser::survey_fold(const Step& step) {
-  const bool mine = step.source.space != Space::kNone;
-  for (uint32_t c = step.chunks.first; c < end_of(step.chunks); ++c) {
-    version(c).is_used |= mine;
-    make(c, {.finished = step.finishes,
-             .shared = mine && (version(c).sent || version(c).shared),
-             .is_encoded = step.finishes && results_sent_[c]});
-  }
-}
-
-void Quantiser::assign_residuals(std::vector<Version>& versions) {
-  bool worker_used = false;
-  for (size_t i = 0; i < versions.size(); ++i) {
-    Version& v = versions[i];
-    if (!v.is_encoded || v.shared || v.received) continue;
-    const bool owned = v.finished && i > 0;
-    if (owned) v.residual = Residual::kOwner;
-    if (worker_used) continue;
-    (owned ? v.takes_worker : worker_used) = true;
-    if (!owned) v.residual = Residual::kWorker;
   }
 }
 
@@ -201,11 +102,11 @@ uint32_t Quantiser::add(Step step, std::span<const PeerMessage> peers) {
 // Brings the present values of these chunks into the form in which they are used from now on.
 void Quantiser::prepare(ChunkRange chunks) {
   const auto key = [&](uint32_t c) {
-    return std::tuple(version(c).is_encoded && !in_slot_[c], space_[c], version(c).residual,
-                      version(c).is_used);
+    return std::tuple(versions_.at(c).is_encoded && !in_slot_[c], space_[c], versions_.at(c).residual,
+                      versions_.at(c).is_used);
   };
   for_each_run(chunks, key, [&](ChunkRange run) {
-    const Version& v = version(run.first);
+    const Version& v = versions_.at(run.first);
     if (!v.is_encoded || in_slot_[run.first]) return;
     add({.kind = StepKind::kEncode,
          .residual = v.residual,
@@ -244,7 +145,7 @@ Place Quantiser::numbers(ChunkRange chunks) {
 
 void Quantiser::next_version(ChunkRange chunks, bool in_slot) {
   for (uint32_t c = chunks.first; c < end_of(chunks); ++c) {
-    ++at_[c];
+    versions_.advance(c);
     in_slot_[c] = in_slot;
     space_[c] = Space::kOutput;
   }
@@ -253,9 +154,9 @@ void Quantiser::next_version(ChunkRange chunks, bool in_slot) {
 void Quantiser::send(const Step& step) {
   prepare(step.chunks);
   std::vector<PeerMessage> encoded, plain;
-  const bool result = sends_result(step.chunks);
+  const bool result = versions_.finished(step.chunks);
   for (PeerMessage peer : plain_.peers_of(step)) {
-    peer.encoded = is_encoded(plain_.rank, peer.rank, result);
+    peer.encoded = task_.is_encoded(plain_.rank, peer.rank, result);
     (peer.encoded ? encoded : plain).push_back(peer);
   }
   Step message{.kind = StepKind::kSend, .chunks = step.chunks, .source = kSlot};
@@ -271,9 +172,9 @@ void Quantiser::receive(const Step& step) {
   add({.kind = StepKind::kRecv, .chunks = step.chunks, .target = kSlot}, std::span(&peer, 1));
   next_version(step.chunks, true);
   for_each_run(
-      step.chunks, [&](uint32_t c) { return version(c).is_used; },
+      step.chunks, [&](uint32_t c) { return versions_.at(c).is_used; },
       [&](ChunkRange run) {
-        if (version(run.first).is_used) decode(run);
+        if (versions_.at(run.first).is_used) decode(run);
       });
 }
 
@@ -289,11 +190,11 @@ void Quantiser::fold(const Step& step) {
   next_version(step.chunks, false);
   bool takes_worker = true;
   for (uint32_t c = step.chunks.first; c < end_of(step.chunks); ++c)
-    takes_worker &= version(c).takes_worker;
+    takes_worker &= versions_.at(c).takes_worker;
   if (takes_worker) result.residual = Residual::kWorker;
   std::vector<PeerMessage> peers;
   for (PeerMessage peer : plain_.peers_of(step)) {
-    peer.encoded = is_encoded(peer.rank, plain_.rank, sole_);
+    peer.encoded = task_.is_encoded(peer.rank, plain_.rank, task_.sole);
     peers.push_back(peer);
   }
   add(result, peers);
@@ -301,7 +202,6 @@ void Quantiser::fold(const Step& step) {
 }
 
 Schedule Quantiser::run() && {
-  survey();
   Accesses old_accesses;
   std::vector<uint32_t> due_to_memory;
   for (uint32_t old = 0; old < plain_.steps.size(); ++old) {
@@ -346,7 +246,7 @@ std::vector<Schedule> quantise(std::span<const Schedule> schedules, int contribu
   const std::vector<bool> sent = results_sent_by(schedules);
   std::vector<Schedule> quantised;
   for (const Schedule& schedule : schedules)
-    quantised.push_back(Quantiser(schedule, contributors == 1, sent, on_link).run());
+    quantised.push_back(Quantiser({schedule, contributors == 1, sent, on_link}).run());
   return quantised;
 }
 
@@ -364,7 +264,7 @@ Schedule build_quantised(const Algorithm& algorithm, const Shape& shape, const O
   Shape other = shape;
   for (other.rank = 0; other.rank < shape.size && unknown(); ++other.rank)
     if (other.rank != shape.rank) mark_results_sent(algorithm.build(other), sent);
-  return Quantiser(mine, shape.contributors() == 1, sent, on_link).run();
+  return Quantiser({mine, shape.contributors() == 1, sent, on_link}).run();
 }
 
 }  // namespace unisono

@@ -93,7 +93,8 @@ uint64_t available_memory() {
   for (const std::string& group : cgroups()) {
     const auto limit = parse_integer(first_line(group + "/memory.max"));  // "max" is no number
     const auto used = parse_integer(first_line(group + "/memory.current"));
-    if (limit && used) available = std::min<uint64_t>(available, static_cast<uint64_t>(std::max<int64_t>(*limit - *used, 0)));
+    if (!limit || !used) continue;
+    available = std::min(available, static_cast<uint64_t>(std::max<int64_t>(*limit - *used, 0)));
   }
   return available;
 }

@@ -5,7 +5,6 @@
 // blocks except in connect(), sleep() and abort(), each bounded.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -52,25 +51,12 @@ struct Completion {
   Post post = {};
 };
 
-// A message that a thread lends to another: who reads it and who withdraws it agree through one word.
-enum LentState : uint32_t { kLentOffered, kLentReading, kLentReturned, kLentWithdrawn };
-
-// A message read in place, from a successful `done` until release(). Call start_reading() first; `data`
-// is fixed from then on (before, progress() may still move it).
+// A message read in place, from a successful `done` until release(). progress() may move it: `data` is where it
+// lies now.
 struct ViewCompletion : Completion {
   const void* data = nullptr;
-  void* handle = nullptr;                 // the channel's own
-  std::atomic<uint32_t>* lent = nullptr;  // LentState, where `data` is the sender's own buffer
+  void* handle = nullptr;  // the channel's own
 };
-
-// False: the sender has withdrawn the message by aborting, and `data` must not be read; only release()
-// remains. An abort of the sender waits from here until release(), so read at once.
-inline bool start_reading(ViewCompletion& view) {
-  if (view.lent == nullptr) return true;
-  uint32_t state = kLentOffered;
-  return view.lent->compare_exchange_strong(state, kLentReading, std::memory_order_acq_rel) ||
-         state == kLentReading;
-}
 
 // The path to one peer. Reliable; never blocks.
 class Channel {
@@ -82,7 +68,7 @@ class Channel {
   virtual void post_send(const Key& key, const void* data, size_t bytes, Completion& completion) = 0;
   // Straight into `data`. A message of another length ends both posts with kMismatch.
   virtual void post_recv(const Key& key, void* data, size_t bytes, Completion& completion) = 0;
-  // The channel owns the landing memory: the peer's own, or a buffer. Any number may be held at once.
+  // The channel owns the landing memory: the peer's staging, or a buffer. Any number may be held at once.
   virtual void post_view(const Key& key, size_t bytes, ViewCompletion& completion) = 0;
   virtual void release(ViewCompletion& view) = 0;
 };

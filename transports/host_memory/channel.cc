@@ -39,7 +39,7 @@ void HostChannel::receive(const Key& key, void* data, size_t bytes, Completion& 
 }
 
 void HostChannel::release(ViewCompletion& view) {
-  if (broken_.code() != StatusCode::kAborted) inbox_.release(view);  // else given back by abort()
+  if (broken_.code() != StatusCode::kAborted) inbox_.release(view);
 }
 
 int HostChannel::progress() {
@@ -76,7 +76,6 @@ void HostChannel::break_off(Status why) {
 }
 
 void HostChannel::abort() {
-  inbox_.return_lent();
   PairLine& line = mine_.line();
   line.flags.store(line.flags.load(std::memory_order_relaxed) | kLeft, std::memory_order_seq_cst);
   outbox_.ring_peer();

@@ -45,12 +45,6 @@ void Inbox::receive(const Key& key, void* data, size_t bytes, Completion& comple
 }
 
 void Inbox::release(ViewCompletion& view) {
-  if (view.lent != nullptr) {
-    auto* const lent = static_cast<Lent*>(view.handle);
-    if (held_lent_.take([&](const Completion& held) { return &held == &view; })) give_back(lent);
-    lent_turns_ = 0;
-    return;
-  }
   auto& holder = *static_cast<Holder*>(view.handle);
   assert(holder.state == State::kHeld && holder.view == &view);
   if (!holder.in_ring) return erase(static_cast<Aside&>(holder));
@@ -64,7 +58,6 @@ void Inbox::progress() {
   if (theirs_.line().starved.load(std::memory_order_acquire) != 0 && must_make_room() &&
       ++starved_turns_ > kPatience)
     make_room();
-  if (!held_lent_.empty() && lent_turns_ <= kPatience && ++lent_turns_ > kPatience) copy_lent();
 }
 
 void Inbox::arrive(uint64_t index) {
@@ -110,12 +103,6 @@ bool Inbox::match_arrived(Completion& post) {
 void Inbox::deliver(uint64_t index, Completion& post) {
   const Slot& arrived = slot(index);
   if (!agrees(arrived.key, arrived.total, post)) return;
-  if (arrived.is_lent != 0) {
-    Lent* const lent = arrived.lent;
-    mark_done(index);
-    free_done();
-    return deliver_lent(lent, post);
-  }
   if (arrived.bytes < arrived.total) {
     Aside& aside = gather(index, &post);
     if (aside.complete()) hand_over(aside);
@@ -132,31 +119,12 @@ void Inbox::deliver(uint64_t index, Completion& post) {
   end(post, Status());
 }
 
-void Inbox::deliver_lent(Lent* lent, Completion& post) {
-  if (post.post.is_view) {
-    auto& view = static_cast<ViewCompletion&>(post);
-    view.data = lent->data;
-    view.handle = lent;
-    view.lent = &lent->state;
-    held_lent_.push(view);
-    if (lent_turns_ > kPatience) lent_turns_ = 0;
-    return end(view, Status());
-  }
-  uint32_t state = kLentOffered;
-  if (!lent->state.compare_exchange_strong(state, kLentReading, std::memory_order_acq_rel))
-    return end(post, Status(StatusCode::kPeerFailed, fmt::format("rank {} left", peer_)));
-  copy_bytes(post.post.data, lent->data, post.post.bytes);
-  give_back(lent);
-  end(post, Status());
-}
-
 void Inbox::hold(Holder& holder, const void* data, Completion& post) {
   auto& view = static_cast<ViewCompletion&>(post);
   holder.state = State::kHeld;
   holder.view = &view;
   view.data = data;
   view.handle = &holder;
-  view.lent = nullptr;
   end(view, Status());
 }
 
@@ -190,11 +158,6 @@ void Inbox::absorb(uint64_t index, Aside& aside) {
 
 void Inbox::hand_over(Aside& aside) {
   Completion& post = *aside.waiting;
-  if (aside.lent != nullptr) {
-    Lent* const lent = aside.lent;
-    erase(aside);
-    return deliver_lent(lent, post);
-  }
   if (post.post.is_view) return hold(aside, aside.memory.get(), post);
   if (aside.memory != nullptr) copy_bytes(post.post.data, aside.memory.get(), aside.total);
   erase(aside);
@@ -222,18 +185,14 @@ void Inbox::make_room() {
     const Slot& arrived = slot(index);
     Holder& noted = entry(index);
     if (noted.state == State::kDone) continue;
-    if (noted.state == State::kUnmatched && arrived.is_lent == 0 && arrived.bytes < arrived.total) {
+    if (noted.state == State::kUnmatched && arrived.bytes < arrived.total) {
       gather(index, nullptr);  // and its neighbours
       continue;
     }
     Aside& aside = new_aside(arrived.key, arrived.total);
-    if (arrived.is_lent != 0) {
-      aside.lent = arrived.lent;
-    } else {
-      aside.memory = std::make_unique_for_overwrite<std::byte[]>(aside.total);
-      copy_bytes(aside.memory.get(), theirs_.block + arrived.where, aside.total);
-      aside.filled = aside.total;
-    }
+    aside.memory = std::make_unique_for_overwrite<std::byte[]>(aside.total);
+    copy_bytes(aside.memory.get(), theirs_.block + arrived.where, aside.total);
+    aside.filled = aside.total;
     if (noted.state == State::kHeld) {  // nobody reads it during progress()
       aside.state = State::kHeld;
       aside.view = noted.view;
@@ -245,36 +204,6 @@ void Inbox::make_room() {
     }
   }
   free_done();
-}
-
-// Gives back what views hold but nobody reads yet. A send must not wait for the release of its
-// view: the receiver may be about to release it only after a send of its own has ended.
-void Inbox::copy_lent() {
-  Posts kept;
-  while (!held_lent_.empty()) {
-    auto& view = static_cast<ViewCompletion&>(*held_lent_.first());
-    held_lent_.pop();
-    auto* const lent = static_cast<Lent*>(view.handle);
-    uint32_t state = kLentOffered;
-    if (!lent->state.compare_exchange_strong(state, kLentReading, std::memory_order_acq_rel)) {
-      kept.push(view);  // being read, or withdrawn
-      continue;
-    }
-    Aside& aside = new_aside(view.post.key, view.post.bytes);
-    aside.memory = std::make_unique_for_overwrite<std::byte[]>(aside.total);
-    copy_bytes(aside.memory.get(), lent->data, aside.total);
-    aside.filled = aside.total;
-    give_back(lent);
-    aside.state = State::kHeld;
-    aside.view = &view;
-    view.data = aside.memory.get();
-    view.handle = static_cast<Holder*>(&aside);
-    view.lent = nullptr;
-  }
-  while (Completion* const view = kept.first()) {
-    kept.pop();
-    held_lent_.push(*view);
-  }
 }
 
 void Inbox::mark_done(uint64_t index) {
@@ -290,24 +219,6 @@ void Inbox::free_done() {
   starved_turns_ = 0;
   mine_.line().freed.store(freed_, std::memory_order_seq_cst);
   if (theirs_.line().starved.load(std::memory_order_seq_cst) != 0) ring(peer_asleep_);
-}
-
-// Whatever its state: offered (never read), being read by me, or withdrawn.
-void Inbox::give_back(Lent* lent) {
-  uint32_t state = lent->state.load(std::memory_order_relaxed);
-  while (state != kLentWithdrawn &&
-         !lent->state.compare_exchange_weak(state, kLentReturned, std::memory_order_acq_rel)) {
-  }
-  mine_.line().returned.store(++returned_, std::memory_order_seq_cst);
-  ring(peer_asleep_);
-}
-
-void Inbox::return_lent() {
-  while (!held_lent_.empty()) {
-    auto& view = static_cast<ViewCompletion&>(*held_lent_.first());
-    held_lent_.pop();
-    give_back(static_cast<Lent*>(view.handle));
-  }
 }
 
 void Inbox::fail(const Status& status) {

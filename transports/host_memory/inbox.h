@@ -30,15 +30,12 @@ class Inbox {
 
   bool has_news(const PairLine& theirs) const {
     return theirs.published.load(std::memory_order_seq_cst) != seen_ ||
-           (theirs.starved.load(std::memory_order_seq_cst) != 0 && must_make_room()) ||
-           (!held_lent_.empty() && lent_turns_ <= kPatience);
+           (theirs.starved.load(std::memory_order_seq_cst) != 0 && must_make_room());
   }
   void progress();
 
   // Ends every post. Messages that have come stay.
   void fail(const Status& status);
-  // Gives back all that was lent to me; views become unreadable.
-  void return_lent();
 
   // Set once a message was met by a post that expected another one.
   const Status& mismatch() const { return mismatch_; }
@@ -46,21 +43,19 @@ class Inbox {
 
  private:
   enum class State : uint8_t { kUnmatched, kHeld, kDone };
-  // What the handle of a view points to, unless it was lent.
+  // What the handle of a view points to.
   struct Holder {
     bool in_ring = true;
     State state = State::kDone;
     ViewCompletion* view = nullptr;  // kHeld
   };
-  struct Aside
-      : Holder {  // a message that has left the ring, or is leaving it fragment by fragment
+  struct Aside : Holder {  // a message that has left the ring, or is leaving it fragment by fragment
     Key key;
     size_t total = 0, filled = 0;
     std::unique_ptr<std::byte[]> memory;
     std::byte* target = nullptr;    // where fragments go: `memory`, or the receiver's own
-    Lent* lent = nullptr;           // instead of memory
     Completion* waiting = nullptr;  // the post that gets it once it is complete
-    bool complete() const { return lent != nullptr || filled == total; }
+    bool complete() const { return filled == total; }
   };
 
   Holder& entry(uint64_t index) { return entries_[index & (theirs_.slot_count - 1)]; }
@@ -69,7 +64,6 @@ class Inbox {
   void arrive(uint64_t index);
   bool match_arrived(Completion& post);
   void deliver(uint64_t index, Completion& post);
-  void deliver_lent(Lent* lent, Completion& post);
   void hold(Holder& holder, const void* data, Completion& post);
   Aside& gather(uint64_t index, Completion* post);
   void absorb(uint64_t index, Aside& aside);
@@ -85,28 +79,24 @@ class Inbox {
            (!posted_.empty() || (gathering_ != nullptr && gathering_->waiting != nullptr));
   }
   void make_room();
-  void copy_lent();
   void mark_done(uint64_t index);
   void free_done();
-  void give_back(Lent* lent);
   Aside& new_aside(const Key& key, size_t total);
   void erase(Aside& aside);
   void end(Completion& completion, const Status& status);
 
-  const Pair mine_;  // I write `freed`, `returned` and the mismatch
+  const Pair mine_;  // I write `freed` and the mismatch
   const Pair theirs_;
   std::atomic<uint32_t>& peer_asleep_;
   const int rank_, peer_;
 
   Posts posted_;
-  Posts held_lent_;              // views of lent messages
   std::vector<Holder> entries_;  // my notes about the peer's slots
   std::list<Aside> asides_;      // unmatched, waiting for fragments, or held
   Aside* gathering_ = nullptr;   // the one whose fragments are coming
-  uint64_t seen_ = 0, freed_ = 0, returned_ = 0;
+  uint64_t seen_ = 0, freed_ = 0;
   uint32_t unmatched_ = 0;  // in the ring
   int starved_turns_ = 0;   // since the peer began to wait for room
-  int lent_turns_ = 0;      // since views of lent messages began to wait for their release
   Status mismatch_;
   int ended_ = 0;
 };

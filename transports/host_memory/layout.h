@@ -39,8 +39,6 @@ enum PairFlag : uint32_t {
 struct alignas(kLineBytes) PairLine {
   std::atomic<uint64_t> published;  // messages from the owner to the peer
   std::atomic<uint64_t> freed;      // messages from the peer that the owner is done with, in order
-  std::atomic<uint64_t>
-      returned;  // lent messages from the peer that the owner is done with, any order
   std::atomic<uint32_t> starved;  // the owner has sends that wait for `freed`
   std::atomic<uint32_t> flags;    // PairFlag
 };
@@ -52,14 +50,6 @@ struct alignas(kLineBytes) MismatchNote {
   uint64_t sent_bytes, expected_bytes;
 };
 
-// A message lent to a thread of the same process: read where it lies. Lives in the sender's pool.
-struct Lent {
-  std::atomic<uint32_t> state;  // LentState
-  const void* data;
-  Completion* completion;  // the sender's
-  Lent* next;              // the sender's
-};
-
 // One message, or one fragment of a message; those of one message are neighbours.
 struct alignas(kLineBytes) Slot {
   static constexpr size_t kInlineBytes = 16;
@@ -67,12 +57,8 @@ struct alignas(kLineBytes) Slot {
   Key key;
   uint64_t total;  // bytes of the message
   uint64_t begin;  // first byte of this fragment
-  union {
-    uint64_t where;  // of the payload, from the start of the pair block
-    Lent* lent;      // is_lent
-  };
-  uint32_t bytes;  // of this fragment; a lent message has one, whatever its length
-  uint32_t is_lent;
+  uint64_t where;  // of the payload, from the start of the pair block
+  uint64_t bytes;  // of this fragment
   std::byte small[kInlineBytes];
 };
 static_assert(sizeof(PairLine) == kLineBytes && sizeof(Slot) == kLineBytes);

@@ -2,8 +2,6 @@
 // Places messages into the ring of a pair.
 #include "transports/host_memory/outbox.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -20,11 +18,9 @@ size_t round_to_line(size_t bytes) {
 }  // namespace
 
 Outbox::Outbox(Region& mine, int peer, const PeerRegion& theirs)
-    : region_(mine),
-      mine_(mine.pair(peer)),
+    : mine_(mine.pair(peer)),
       theirs_(theirs.pair().line()),
       peer_asleep_(theirs.header().asleep),
-      lends_(theirs.same_process != nullptr),
       whole_bytes_(mine_.data_bytes / 2 / kLineBytes * kLineBytes),
       fragment_bytes_(std::clamp<size_t>(mine_.data_bytes / 4 / kLineBytes * kLineBytes, kLineBytes,
                                          128 * 1024)),
@@ -32,9 +28,7 @@ Outbox::Outbox(Region& mine, int peer, const PeerRegion& theirs)
 
 void Outbox::send(const Key& key, const void* data, size_t bytes, Completion& completion) {
   completion.post = {.key = key, .data = const_cast<void*>(data), .bytes = bytes};
-  const Placed placed = waiting_.empty() ? place(completion) : Placed::kNo;
-  if (placed == Placed::kCopied) completion.done(completion, Status());
-  if (placed != Placed::kNo) return;
+  if (waiting_.empty() && place(completion.post)) return completion.done(completion, Status());
   waiting_.push(completion);
   if (mine_.line().starved.load(std::memory_order_relaxed) == 0)
     mine_.line().starved.store(1, std::memory_order_seq_cst);
@@ -42,47 +36,22 @@ void Outbox::send(const Key& key, const void* data, size_t bytes, Completion& co
 }
 
 void Outbox::progress() {
-  const uint64_t returned = theirs_.returned.load(std::memory_order_acquire);
-  if (returned != returned_) {
-    returned_ = returned;
-    finish_lent(nullptr);
-  }
   while (!waiting_.empty()) {
     Completion& completion = *waiting_.first();
-    const Placed placed = place(completion);
-    if (placed == Placed::kNo) return;
+    if (!place(completion.post)) return;
     waiting_.pop();
     if (waiting_.empty()) mine_.line().starved.store(0, std::memory_order_relaxed);
-    if (placed == Placed::kCopied) end(completion, Status());
+    end(completion, Status());
   }
 }
 
-Outbox::Placed Outbox::place(Completion& completion) {
-  Completion::Post& post = completion.post;
-  if (lends_ && post.bytes > kCopyUpTo) {
-    if (!has_slot()) return Placed::kNo;
-    Lent* const lent = region_.new_lent();
-    lent->state.store(kLentOffered, std::memory_order_relaxed);
-    lent->data = post.data;
-    lent->completion = &completion;
-    lent->next = lent_;
-    lent_ = lent;
-    Slot& slot = mine_.slot(published_);
-    slot.key = post.key;
-    slot.total = post.bytes;
-    slot.begin = 0;
-    slot.lent = lent;
-    slot.is_lent = 1;
-    ends_[published_ & (mine_.slot_count - 1)] = head_;
-    publish();
-    return Placed::kLent;
-  }
+bool Outbox::place(Completion::Post& post) {
   do {
     const size_t left = post.bytes - post.moved;
     if (!place_fragment(post, post.bytes <= whole_bytes_ ? left : std::min(left, fragment_bytes_)))
-      return Placed::kNo;
+      return false;
   } while (post.moved < post.bytes);
-  return Placed::kCopied;
+  return true;
 }
 
 bool Outbox::place_fragment(Completion::Post& post, size_t bytes) {
@@ -94,8 +63,7 @@ bool Outbox::place_fragment(Completion::Post& post, size_t bytes) {
   slot.total = post.bytes;
   slot.begin = post.moved;
   slot.where = static_cast<uint64_t>(target - mine_.block);
-  slot.bytes = static_cast<uint32_t>(bytes);
-  slot.is_lent = 0;
+  slot.bytes = bytes;
   if (bytes > 0) std::memcpy(target, static_cast<const std::byte*>(post.data) + post.moved, bytes);
   post.moved += bytes;
   ends_[published_ & (mine_.slot_count - 1)] = head_;
@@ -128,47 +96,11 @@ void Outbox::publish() {
   ring_peer();
 }
 
-// Ends the lent sends that the peer has returned; after a failure, all of them.
-void Outbox::finish_lent(const Status* failure) {
-  Lent* lent = std::exchange(lent_, nullptr);
-  Lent* kept = nullptr;
-  while (lent != nullptr) {
-    Lent* const next = lent->next;
-    Completion& completion = *lent->completion;
-    uint32_t state = lent->state.load(std::memory_order_acquire);
-    if (failure != nullptr && state == kLentOffered)
-      lent->state.compare_exchange_strong(state, kLentWithdrawn, std::memory_order_acq_rel);
-    if (failure != nullptr)
-      while (state == kLentReading) {  // bounded: the reader does not wait for anything
-        sched_yield();
-        state = lent->state.load(std::memory_order_acquire);
-      }
-    if (state == kLentReturned) {
-      region_.recycle(lent);
-      end(completion, Status());
-    } else if (failure != nullptr) {
-      end(completion, *failure);
-    } else {
-      lent->next = kept;
-      kept = lent;
-    }
-    lent = next;
-  }
-  // `done` may have lent more meanwhile.
-  while (kept != nullptr) {
-    Lent* const next = kept->next;
-    kept->next = lent_;
-    lent_ = kept;
-    kept = next;
-  }
-}
-
 void Outbox::ring_peer() {
   ring(peer_asleep_);
 }
 
 void Outbox::fail(const Status& status) {
-  finish_lent(&status);
   while (!waiting_.empty()) {
     Completion& completion = *waiting_.first();
     waiting_.pop();

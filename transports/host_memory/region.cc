@@ -166,18 +166,6 @@ uint32_t Region::index_of(int peer) const {
   return static_cast<uint32_t>(found - peers_.begin());
 }
 
-Lent* Region::new_lent() {
-  if (free_lent_ == nullptr) return &lent_.emplace_back();
-  Lent* const lent = free_lent_;
-  free_lent_ = lent->next;
-  return lent;
-}
-
-void Region::recycle(Lent* lent) {
-  lent->next = free_lent_;
-  free_lent_ = lent;
-}
-
 void announce(uint64_t id, const std::shared_ptr<Region>& region) {
   Announcements& all = announcements();
   {

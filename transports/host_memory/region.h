@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -57,8 +56,8 @@ class Mapping {
   size_t bytes_ = 0;
 };
 
-// An anonymous memory file, wholly backed before use, so that no access can fault. Thread peers of
-// the owner share it (and with it the records of what was lent to them) and may outlive the owner.
+// An anonymous memory file, wholly backed before use, so that no access can fault. Thread peers of the owner share
+// it, and may outlive the owner.
 class Region {
  public:
   // `peers`: the ranks that get a pair block, in the order of the blocks.
@@ -80,10 +79,6 @@ class Region {
   uint32_t index_of(int peer) const;  // the block of that peer; 0 where there are no pairs
   Pair pair(int peer) const { return Pair(data(), geometry_, index_of(peer)); }
 
-  // Records of lent messages; the owner's thread only. A withdrawn one is never used again.
-  Lent* new_lent();
-  void recycle(Lent* lent);
-
  private:
   Status back(uint64_t from, uint64_t bytes);
   static Result<std::shared_ptr<Region>> open(std::vector<int> peers, const Geometry& geometry);
@@ -92,8 +87,6 @@ class Region {
   Mapping mapping_;
   Geometry geometry_;
   std::vector<int> peers_;
-  std::deque<Lent> lent_;
-  Lent* free_lent_ = nullptr;
 };
 
 // A peer's region: the owner's own memory (threads), or a mapping of mine.

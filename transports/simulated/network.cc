@@ -269,7 +269,6 @@ void Network::deliver(int rank, Message& message, Completion& post) {
     target = held.data();
     view.data = target;
     view.handle = &held;
-    view.lent = nullptr;
   }
   if (message.bytes > 0) std::memcpy(target, data, message.bytes);
   end(rank, post, Status());

@@ -167,7 +167,6 @@ void UcxChannel::finish(Post& post, Status status) {
     if (status.ok()) {
       view.data = post.landing->memory.get();
       view.handle = post.landing;
-      view.lent = nullptr;
     } else {
       landing_.give_back(*post.landing);
     }

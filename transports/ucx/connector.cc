@@ -8,15 +8,11 @@
 #include <cassert>
 #include <cstring>
 
-#include "base/text.h"
-#include "transports/ucx/gate.h"
-
 namespace unisono {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::string_view kAddressMark = "unisono-ucx-1";
 constexpr auto kRetryPause = 50ms;
 constexpr auto kClosePatience = 2s;
 
@@ -31,72 +27,11 @@ Status Connector::listen(const Settings& settings) {
   handler.arg = this;
   const ucs_status_t status = ucp_worker_set_am_recv_handler(engine_.worker, &handler);
   if (status != UCS_OK) return ucx_error("ucx cannot register a message handler", status);
-
-  const std::string& interface = settings.text(Setting::kInterface);
-  Result<InterfaceChoice> choice = choose_interfaces(interface);
-  if (!choice.ok()) return choice.status();
-
-  // Without a choice, on all interfaces.
-  std::vector<SocketAddress>& reachable = choice->addresses;
-  if (!interface.empty()) reachable.erase(reachable.begin() + 1, reachable.end());
-  const char* all = choice->family() == AF_INET ? "0.0.0.0" : "::";
-  UNISONO_RETURN_IF_ERROR(
-      bind(interface.empty() ? *parse_address(all) : reachable.front(), settings.ports(Setting::kPortRange)));
-  ucp_listener_attr_t attributes = {};
-  attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-  ucp_listener_query(listener_, &attributes);
-  port_ = SocketAddress{attributes.sockaddr}.port();
-  UNISONO_RETURN_IF_ERROR(close_gate(port_, engine_.client_id()));
-  address_ = fmt::format("{} {} {}", kAddressMark, host_, port_);
-  for (const SocketAddress& address : reachable) address_ += fmt::format(" {}", address.host());
-  return Status();
-}
-
-Status Connector::bind(SocketAddress address, const PortRange& ports) {
-  ucp_listener_params_t parameters = {};
-  parameters.field_mask =
-      UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  parameters.conn_handler = {.cb = &on_request, .arg = this};
-  ucs_status_t status = UCS_OK;
-  for (int port = ports.first; port <= ports.last; ++port) {
-    address.set_port(static_cast<uint16_t>(port));
-    parameters.sockaddr = {.addr = address.get(), .addrlen = address.length()};
-    const std::lock_guard lock(descriptor_mutex());
-    status = ucp_listener_create(engine_.worker, &parameters, &listener_);
-    if (status == UCS_OK) return Status();
-    listener_ = nullptr;
-  }
-  return ucx_error(ports.is_any() ? fmt::format("cannot listen on {}", address.host())
-                               : fmt::format("cannot listen on {}, ports {} to {}", address.host(),
-                                             ports.first, ports.last),
-                   status);
-}
-
-void Connector::stop_listening() {
-  if (listener_ == nullptr) return;
-  const std::lock_guard lock(descriptor_mutex());
-  ucp_listener_destroy(std::exchange(listener_, nullptr));
-  ucp_worker_progress(engine_.worker);
-}
-
-Result<std::vector<SocketAddress>> Connector::addresses_in(std::string_view peer_address) const {
-  const auto words = split(peer_address, ' ');
-  const auto port = words.size() < 4 ? std::nullopt : parse_integer(words[2]);
-  if (!port || words[0] != kAddressMark)
-    return invalid_argument("not the address of a ucx transport of this version");
-  std::vector<SocketAddress> addresses;
-  for (const std::string_view host : std::span(words).subspan(3)) {
-    Result<SocketAddress> address = parse_address(host);
-    if (!address.ok()) return address.status();
-    address->set_port(static_cast<uint16_t>(*port));
-    if (!address->is_loopback() || words[1] == host_) addresses.push_back(*address);
-  }
-  if (addresses.empty()) return unsupported("it listens on another host's loopback interface only");
-  return addresses;
+  return listener_.open(settings, {.cb = &on_request, .arg = this});
 }
 
 Status Connector::reach(std::string_view peer_address) const {
-  return addresses_in(peer_address).status();
+  return listener_.addresses_in(peer_address).status();
 }
 
 void Connector::on_request(ucp_conn_request_h request, void* self) {
@@ -104,16 +39,7 @@ void Connector::on_request(ucp_conn_request_h request, void* self) {
 }
 
 void Connector::accept(ucp_conn_request_h request) {
-  ucp_conn_request_attr_t attributes = {};
-  attributes.field_mask =
-      UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID | UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
-  const bool known = ucp_conn_request_query(request, &attributes) == UCS_OK &&
-                     attributes.client_id == engine_.client_id();
-  if (!known) {
-    ucp_listener_reject(listener_, request);
-    return;
-  }
-  open_gate(port_, SocketAddress{attributes.client_address});
+  if (!listener_.admits(request)) return;
   ucp_ep_params_t parameters = {};
   parameters.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   parameters.conn_request = request;
@@ -227,7 +153,7 @@ void Connector::attempt(Target& target) {
 Status Connector::connect(std::span<const PeerAddress> peers, Deadline deadline) {
   std::vector<Target> targets;
   for (const PeerAddress& peer : peers) {
-    Result<std::vector<SocketAddress>> addresses = addresses_in(peer.address);
+    Result<std::vector<SocketAddress>> addresses = listener_.addresses_in(peer.address);
     if (!addresses.ok()) return addresses.status().in(fmt::format("rank {}", peer.rank));
     if (peer.rank < engine_.rank)
       targets.push_back({.rank = peer.rank, .addresses = addresses.take()});
@@ -253,7 +179,7 @@ Status Connector::connect(std::span<const PeerAddress> peers, Deadline deadline)
     if (deadline.passed()) break;
     engine_.sleep(std::min<std::chrono::nanoseconds>(deadline.left(), kRetryPause));
   }
-  stop_listening();
+  listener_.close();
   std::vector<std::string> missing;
   for (const PeerAddress& peer : peers) {
     if (is_connected(peer)) continue;
@@ -320,7 +246,7 @@ void Connector::say_farewell(std::chrono::nanoseconds patience) {
 }
 
 void Connector::close() {
-  stop_listening();
+  listener_.close();
   for (const auto& link : links_)
     if (link->endpoint != nullptr) close_link(*link);
   const auto idle = [](const auto& channel) { return channel == nullptr || channel->idle(); };

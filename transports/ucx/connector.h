@@ -20,6 +20,7 @@
 #include "transports/ucx/control.h"
 #include "transports/ucx/engine.h"
 #include "transports/ucx/interfaces.h"
+#include "transports/ucx/listener.h"
 
 namespace unisono {
 
@@ -31,15 +32,16 @@ class Connector {
   // kTokenBytes.
   Connector(Engine& engine, std::span<const std::unique_ptr<UcxChannel>> channels)
       : engine_(engine),
+        listener_(engine),
         channels_(channels),
         connected_(channels.size()),
         expected_(channels.size()) {}
-  ~Connector() { stop_listening(); }
+  ~Connector() { listener_.close(); }  // while the rest is there: it progresses
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
   Status listen(const Settings& settings);
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return listener_.address(); }
   Status reach(std::string_view peer_address) const;
   // Once. Errors: kTimeout naming who is missing; kInvalidArgument for an address that is none.
   Status connect(std::span<const PeerAddress> peers, Deadline deadline);
@@ -85,7 +87,6 @@ class Connector {
   static ucs_status_t on_control(void* self, const void* header, size_t header_bytes, void* data,
                                  size_t bytes, const ucp_am_recv_param_t* parameters);
 
-  Status bind(SocketAddress address, const PortRange& ports);
   void accept(ucp_conn_request_h request);
   Status open_link(ucp_ep_params_t parameters, Link** opened);
   void handle(Link& link, const ControlMessage& message);
@@ -95,15 +96,10 @@ class Connector {
   void send(Link& link, ControlKind kind);
   void lose(Link& link);  // it has failed, or its peer has left
   void close_link(Link& link);
-  void stop_listening();
-  Result<std::vector<SocketAddress>> addresses_in(std::string_view peer_address) const;
 
   Engine& engine_;
+  Listener listener_;  // until all are connected
   const std::span<const std::unique_ptr<UcxChannel>> channels_;
-  const std::string host_ = network_identity();
-  std::string address_;
-  ucp_listener_h listener_ = nullptr;
-  uint16_t port_ = 0;                         // of the listener
   std::vector<std::unique_ptr<Link>> links_;  // closed ones too: UCX may still hold a pointer
   std::vector<Gone> gone_;
   std::vector<bool> connected_;  // by rank: has been, at least
