@@ -41,7 +41,7 @@ struct Times {
 
 inline constexpr uint64_t kBatchedBytes = 4096, kRotatedBytes = 128 << 10, kMostSlots = 8;
 inline constexpr size_t kPeriod = 4099;  // a prime: no chunk lines up with it
-inline constexpr int kTrials = 2, kTrialBatch = 8;
+inline constexpr int kTrials = 2, kLeastBatch = 8, kMostBatch = 64;
 
 inline size_t round_to_pages(size_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -240,12 +240,12 @@ class Meter {
     const bool batched = bytes_ <= kBatchedBytes;
     double best_us = 100e3;
     for (int trial = 0; trial < kTrials; ++trial)
-      best_us = std::min(best_us, sample(batched ? kTrialBatch : 0));
+      best_us = std::min(best_us, sample(batched ? kLeastBatch : 0));
     best_us = std::max(best_us, 0.01);
     double pace[3] = {0, 0, 0};
     if (contender_.rank == 0) {
       pace[0] = std::clamp<double>(20e3 / best_us, 0, 50);
-      pace[2] = batched ? std::floor(std::clamp<double>(50 / best_us, 1, 64)) : 0;
+      pace[2] = batched ? std::floor(std::clamp<double>(50 / best_us, kLeastBatch, kMostBatch)) : 0;
       const double allowed = 100e3 / (best_us * std::max(pace[2], 1.0));
       pace[1] =
           options_.iterations > 0 ? options_.iterations : std::clamp<double>(allowed, 5, 1000);

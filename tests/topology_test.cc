@@ -138,6 +138,9 @@ TEST(Topology, CpusAreSharedWhereCoresAreTooFew) {
   EXPECT_THAT(share_cpus(two, all, 3),
               ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2, 3)));
   EXPECT_THAT(share_cpus(two, all, 5), IsEmpty());
+  EXPECT_THAT(share_cpus(two, std::vector{1, 3}, 4),
+              ElementsAre(ElementsAre(1), ElementsAre(1), ElementsAre(3), ElementsAre(3)));
+  EXPECT_THAT(share_cpus(Machine(), {}, 2), IsEmpty());
   EXPECT_THAT(share_cpus(Machine(), all, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   // Siblings stay together where each rank can have a core.
   EXPECT_THAT(share_cpus(machine(kTwoPackages), from_to(0, 15), 8)[5], ElementsAre(5, 13));

@@ -15,7 +15,7 @@ struct LaunchOptions {
   std::string command = "unisono run";  // in front of the cause
   bool tell_status = true;  // false: a rank that exits with a failure has told the cause itself
   // Each rank gets an equal share of the cores that the launcher may use, with all their hardware threads; where
-  // there are fewer cores than ranks, of the CPUs; where there are fewer of those too, all.
+  // there are fewer cores than ranks, of the CPUs, also one CPU for several ranks; where that is not even, all.
   bool bind = true;
   std::chrono::nanoseconds timeout{0};                       // for the whole job; 0: none
   std::chrono::nanoseconds grace = std::chrono::seconds(5);  // from SIGTERM to SIGKILL

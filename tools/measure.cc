@@ -19,7 +19,7 @@ namespace {
 constexpr int kPoison = 0xA5;
 constexpr double kBudgetUs = 100e3, kWarmupBudgetUs = 20e3;  // a candidate
 constexpr double kBatchUs = 50;                              // a batched sample lasts about
-constexpr int kTrials = 2, kTrialBatch = 8;
+constexpr int kTrials = 2, kLeastBatch = 8, kMostBatch = 64;
 constexpr int kSmallRounds = 8;  // checked calls of a vector that is shorter than the pattern
 constexpr uint64_t kRotatedBytes = 128 << 10;
 constexpr uint64_t kMostSlots = 8;
@@ -209,7 +209,7 @@ Status Meter::sample(Runner& runner, int batch, double& time_us) {
 Result<Meter::Pace> Meter::agree_on_pace(std::span<Runner> runners) {
   const MeasureCase& which = runners.front().which;
   const bool batched = which.bytes() <= kBatchedBytes;
-  const int trial_batch = batched ? kTrialBatch : 0;
+  const int trial_batch = batched ? kLeastBatch : 0;
   double sum_us = 0, shortest_us = kBudgetUs;
   for (Runner& runner : runners) {
     double best_us = kBudgetUs;
@@ -223,7 +223,7 @@ Result<Meter::Pace> Meter::agree_on_pace(std::span<Runner> runners) {
   }
   const double mean_us = std::max(sum_us / static_cast<double>(runners.size()), 0.01);
   Pace pace;
-  pace.batch = batched ? clamped(kBatchUs / std::max(shortest_us, 0.01), 1, 64) : 0;
+  pace.batch = batched ? clamped(kBatchUs / std::max(shortest_us, 0.01), kLeastBatch, kMostBatch) : 0;
   pace.samples =
       which.iterations.value_or(clamped(kBudgetUs / (mean_us * std::max(pace.batch, 1)), 5, 1000));
   pace.warmup = which.warmup.value_or(clamped(kWarmupBudgetUs / mean_us, 0, 50));

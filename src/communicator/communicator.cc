@@ -106,7 +106,7 @@ CommunicatorImpl::CommunicatorImpl(CommunicatorParts parts)
                           .groups = std::move(parts.agreement.hosts)},
                 .shared_memory = parts.connections.shared_memory,
                 .direct_forms = executor_.lane().exists()}),
-      plans_(channels_, executor_.lane().blocks()),
+      plans_(channels_, executor_.lane().blocks(), executor_.lane().peers()),
       memory_(rank_, executor_.lane().transport(), executor_.lane().memory(),
               [this](std::string_view mine) { return all_gather(mine); }) {
   if (settings_.text(Setting::kProgress) == "thread")

@@ -46,7 +46,7 @@ Call* PlanCache::take(Entry& entry) {
     call->taken = true;
     return call.get();
   }
-  entry.calls.push_back(std::make_unique<Call>(entry.plan, channels_, blocks_));
+  entry.calls.push_back(std::make_unique<Call>(entry.plan, channels_, blocks_, peers_));
   entry.calls.back()->taken = true;
   return entry.calls.back().get();
 }

@@ -22,8 +22,8 @@ class PlanCache {
   // The least recently used plan goes first; more stay only as long as their calls run.
   static constexpr size_t kMostPlans = 128;
 
-  PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks)
-      : channels_(channels), blocks_(blocks) {}
+  PlanCache(std::span<Channel* const> channels, std::span<DirectBlock* const> blocks, std::span<const int> peers)
+      : channels_(channels), blocks_(blocks), peers_(peers) {}
 
   // A call that nobody has, made or used again; null where no plan is for this count, type, op, choice, layout,
   // codec and max_error. It stays the cache's, and is the taker's until it is given back: after it has finished
@@ -54,6 +54,7 @@ class PlanCache {
 
   const std::span<Channel* const> channels_;
   const std::span<DirectBlock* const> blocks_;
+  const std::span<const int> peers_;
   std::vector<Entry> entries_;
   size_t last_ = 0;  // where the search begins: at the entry that was found last
   uint64_t uses_ = 0;

@@ -47,6 +47,9 @@ struct alignas(kDirectLine) DirectBlock {
   alignas(kDirectLine) std::byte given[kTurns][kTurnBytes];
   alignas(kDirectLine) std::byte result[kTurns][kTurnBytes];
 
+  // 1 + the CPU on which the owner last waited; 0: it has not waited.
+  Counter cpu;
+
   // Of mapped buffers.
   Flag busy;       // while the owner reads and writes buffers of its peers
   Flag withdrawn;  // nobody may begin to touch the owner's
@@ -69,16 +72,15 @@ inline bool has_published(DirectCall& call, int peer, size_t line = 0) {
 
 // Whether every peer has; looks on where it stopped before, at `call.peer`. Start a wait with peer = 0.
 inline bool all_published(DirectCall& call, size_t line = 0) {
-  for (; call.peer < call.size(); ++call.peer)
-    if (call.peer != call.rank && !has_published(call, call.peer, line)) return false;
+  for (; call.peer < call.peers.size(); ++call.peer)
+    if (!has_published(call, call.peers[call.peer], line)) return false;
   return true;
 }
 
 // Whether a counter of every peer has reached `value`, likewise.
 inline bool all_reached(DirectCall& call, DirectBlock::Counter DirectBlock::* counter, uint64_t value) {
-  for (; call.peer < call.size(); ++call.peer) {
-    if (call.peer == call.rank) continue;
-    const DirectBlock& block = *call.blocks[static_cast<size_t>(call.peer)];
+  for (; call.peer < call.peers.size(); ++call.peer) {
+    const DirectBlock& block = *call.blocks[static_cast<size_t>(call.peers[call.peer])];
     if ((block.*counter).value.load(std::memory_order_acquire) < value) return false;
   }
   return true;

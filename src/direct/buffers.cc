@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "base/deadline.h"
 
 namespace unisono {
@@ -43,12 +45,10 @@ Places enter(DirectCall& call) {
 // Whether a peer that has mapped buffers may sleep for my entry. Such a peer stores its word, and
 // before it sleeps loads mine behind a fence.
 bool someone_waits(const DirectCall& call) {
-  for (int peer = 0; peer < call.size(); ++peer)
-    if (peer != call.rank &&
-        line_of(call, peer).word.load(std::memory_order_seq_cst) == call.entry_word() &&
-        places_of(call, peer).mapped())
-      return true;
-  return false;
+  return std::ranges::any_of(call.peers, [&](int peer) {
+    return line_of(call, peer).word.load(std::memory_order_seq_cst) == call.entry_word() &&
+           places_of(call, peer).mapped();
+  });
 }
 
 }  // namespace
@@ -62,14 +62,14 @@ Buffers find_buffers(DirectCall& call) {
     }
   }
   bool all = true;
-  for (int peer = call.size() - 1; peer >= 0; --peer) {
-    if (peer == call.rank) continue;
+  for (size_t i = call.peers.size(); i-- > 0;) {
+    const int peer = call.peers[i];
     if (has_published(call, peer, DirectBlock::kBuffersLine)) {
       if (!places_of(call, peer).mapped()) return Buffers::kPrivate;
       continue;
     }
     has_published(call, peer);  // in another call it may use no line but the first
-    call.peer = peer;
+    call.peer = i;
     all = false;
   }
   if (!all) return Buffers::kUnknown;

@@ -37,6 +37,7 @@ struct DirectCall {
   SpreadKernel spread = nullptr;  // the same into all outputs
   uint32_t divisor = 1;
   std::span<DirectBlock* const> blocks;  // by rank
+  std::span<const int> peers;            // the other ranks, in the order in which they are waited for
 
   // Of the call.
   uint32_t sequence = 0;   // number of this direct call, from 1; wraps
@@ -49,7 +50,7 @@ struct DirectCall {
   // Progress. Zero when the call begins.
   uint32_t phase = 0;
   size_t turn = 0;
-  int peer = 0;
+  size_t peer = 0;  // of `peers`, the first that is waited for
   bool ring = false;  // set by the form, looked at when advance() returns: peers may sleep for what I have published
   int mismatched = -1;  // set by the form: the rank whose signature differs
 

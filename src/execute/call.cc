@@ -13,7 +13,7 @@
 namespace unisono {
 
 Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
-           std::span<DirectBlock* const> blocks)
+           std::span<DirectBlock* const> blocks, std::span<const int> peers)
     : plan_(std::move(plan)), channels_(channels), encoded_(*plan_) {
   const Schedule& schedule = plan_->schedule;
   if (plan_->direct != nullptr) {
@@ -24,6 +24,7 @@ Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
                .spread = plan_->spread,
                .divisor = plan_->divisor,
                .blocks = blocks,
+               .peers = peers,
                .signature = plan_->signature};
     return;
   }
@@ -266,7 +267,7 @@ std::string Call::describe_wait() const {
                   plan_->bytes(), plan_->choice.algorithm);
   if (plan_->direct != nullptr)
     return fmt::format("{} ({}): waits for rank {}", call, (form_ != nullptr ? form_ : plan_->direct)->name,
-                       direct_.peer);
+                       direct_.peers[std::min(direct_.peer, direct_.peers.size() - 1)]);
   for (uint32_t context = 0; context < plan_->depth; ++context) {
     for (uint32_t index = 0; index < schedule.steps.size(); ++index) {
       const StepState& state = states_[context * schedule.steps.size() + index];

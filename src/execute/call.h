@@ -20,10 +20,10 @@ namespace unisono {
 // Made once per plan and used again: begin() allocates nothing. One thread at a time.
 class Call {
  public:
-  // `channels` (mine is null) and `blocks` (empty without mapped memory) are indexed by rank and outlive
-  // the call.
-  Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
-       std::span<DirectBlock* const> blocks);
+  // `channels` (mine is null) and `blocks` (empty without mapped memory) are indexed by rank; they and `peers`, the
+  // others in the order in which direct forms wait for them, outlive the call.
+  Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels, std::span<DirectBlock* const> blocks,
+       std::span<const int> peers);
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
@@ -49,6 +49,11 @@ class Call {
 
   // How far a direct form has come; another one after it has got on.
   std::pair<uint32_t, size_t> mark() const { return {direct_.phase, direct_.turn}; }
+
+  // Of a direct form: the first of the peers that it waits for.
+  size_t awaited() const { return direct_.peer; }
+  // The peers have another order now.
+  void look_at_all_peers() { direct_.peer = 0; }
 
   const Plan& plan() const { return *plan_; }
   // The direct form that ran the call, once it has finished; null: the schedule did.

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "execute/direct_lane.h"
 
+#include <sched.h>
+
+#include <algorithm>
+
 #include "direct/buffers.h"
 
 namespace unisono {
@@ -11,6 +15,8 @@ DirectLane::DirectLane(Transport* transport, int rank)
   // Zeroed memory is a block: all words and counters at 0, and the first call has sequence 1.
   for (std::byte* const block : transport->mapped_blocks())
     blocks_.push_back(reinterpret_cast<DirectBlock*>(block));
+  for (int peer = 0; peer < static_cast<int>(blocks_.size()); ++peer)
+    if (peer != rank) peers_.push_back(peer);
 }
 
 void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* output) {
@@ -19,6 +25,21 @@ void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* o
   next_turn_ += call.plan().turns;
   if (queue_.empty() && run(call)) return;
   queue_.push_back(&call);
+}
+
+void DirectLane::find_neighbours() {
+  if (!exists()) return;
+  const auto mine = static_cast<uint64_t>(sched_getcpu()) + 1;
+  std::atomic<uint64_t>& published = blocks_[static_cast<size_t>(rank_)]->cpu.value;
+  if (published.load(std::memory_order_relaxed) != mine) published.store(mine, std::memory_order_relaxed);
+  const auto shares = [&](int peer) {
+    return blocks_[static_cast<size_t>(peer)]->cpu.value.load(std::memory_order_relaxed) == mine;
+  };
+  if (std::ranges::is_partitioned(peers_, shares) &&
+      std::ranges::count_if(peers_, shares) == static_cast<std::ptrdiff_t>(neighbours_))
+    return;
+  neighbours_ = peers_.size() - std::ranges::stable_partition(peers_, shares).size();
+  if (!queue_.empty()) queue_.front()->look_at_all_peers();
 }
 
 bool DirectLane::advance() {

@@ -23,6 +23,8 @@ class DirectLane {
   bool exists() const { return !blocks_.empty(); }
   Transport* transport() const { return exists() ? transport_ : nullptr; }
   std::span<DirectBlock* const> blocks() const { return blocks_; }
+  // The other ranks, in the order in which calls wait for them: first those that share my CPU.
+  std::span<const int> peers() const { return peers_; }
   // To be changed by all ranks between the same two calls.
   DirectMemory& memory() { return memory_; }
   const DirectMemory& memory() const { return memory_; }
@@ -34,6 +36,11 @@ class DirectLane {
   // Moves the first call on, and after it those that follow; whether one of them got on, or failed. A failed
   // call stays first.
   bool advance();
+  // Before a long wait: finds out who shares my CPU.
+  void find_neighbours();
+  // Whether the first call waits for one that shares my CPU, and can come only when I let it.
+  bool awaits_neighbour() const { return neighbours_ > 0 && !idle() && first()->awaited() < neighbours_; }
+  bool has_neighbours() const { return neighbours_ > 0; }
   const Call* first() const { return queue_.empty() ? nullptr : queue_.front(); }
   // Ends all calls. After it no peer touches their buffers.
   void abort();
@@ -44,6 +51,8 @@ class DirectLane {
   Transport* const transport_;
   const int rank_;
   std::vector<DirectBlock*> blocks_;  // by rank
+  std::vector<int> peers_;
+  size_t neighbours_ = 0;  // so many of them share my CPU
   DirectMemory memory_;
   uint32_t next_sequence_ = 1;
   uint64_t next_turn_ = 0;

@@ -19,13 +19,10 @@ constexpr std::chrono::milliseconds kLongestNap{5};
 // A wait without progress is long after that; the clock is read at every so many checks.
 constexpr std::chrono::seconds kLongWait{1};
 constexpr uint32_t kChecksPerLook = 16;
-// A yield that takes longer has given other programs their time slices. Sleepers are woken at once instead, so for
-// so many waits nobody yields.
+// A yield that takes longer has given other programs their time slices. Sleepers are woken at once instead, so nobody
+// yields for one wait, and for twice as many each time that this happens again, up to so many.
 constexpr std::chrono::microseconds kLongYield{500};
-constexpr int kWaitsWithoutYields = 64;
-
-// Whoever shares its CPU with the rank that it waits for spins in vain, and is served by one of the first yields.
-constexpr int kSharingSpins = 10, kSharingYields = 4;
+constexpr int kMostWaitsWithoutYields = 64;
 
 void cpu_pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -38,10 +35,11 @@ void cpu_pause() {
 }  // namespace
 
 WaitPolicy wait_policy(int ranks, int cpus) {
-  // With a CPU for each rank a short spin is quickest; the yields after it let in whoever else runs here, which
-  // may be the rank that is waited for. With fewer CPUs than ranks it surely is.
-  if (ranks <= cpus) return {.looks = 100, .spins = 200, .yields = 1000};
-  return {.looks = 5, .spins = 0, .yields = 20};
+  // With a CPU for each rank a short spin is quickest; the yields after it let in whoever else runs here. With fewer
+  // CPUs than ranks the one that is waited for may have to be let in; once all that share my CPU have come, those on
+  // others are about to, and a yield, which costs some microseconds, would run nobody who has anything to do.
+  if (ranks <= cpus) return {.looks = 100, .spins = 200, .direct_spins = 200, .yields = 1000};
+  return {.looks = 5, .spins = 0, .direct_spins = 1000, .yields = 20};
 }
 
 Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolicy policy, CallLog& log,
@@ -50,7 +48,6 @@ Executor::Executor(std::vector<std::unique_ptr<Transport>> transports, WaitPolic
       control_(control),
       transports_(std::move(transports)),
       policy_(policy),
-      spins_(policy.spins),
       lane_(transports_.size() == 1 ? transports_.front().get() : nullptr, log.rank()) {}
 
 Executor::~Executor() {
@@ -160,25 +157,36 @@ std::string Executor::statement(bool left) const {
 void Executor::yield() {
   const auto begin = std::chrono::steady_clock::now();
   sched_yield();
-  if (std::chrono::steady_clock::now() - begin > kLongYield) waits_without_yields_ = kWaitsWithoutYields;
+  const bool is_long = std::chrono::steady_clock::now() - begin > kLongYield;
+  if (is_long) waits_without_yields_ = long_yields_cost_;
+  long_yields_cost_ = is_long ? std::min(2 * long_yields_cost_, kMostWaitsWithoutYields) : 1;
+}
+
+// How many are worth while now: whoever shares its CPU with the rank that it waits for spins in vain.
+int Executor::spins() const {
+  if (lane_.idle()) return lane_.has_neighbours() ? 0 : policy_.spins;
+  return lane_.awaits_neighbour() ? 0 : policy_.direct_spins;
 }
 
 Status Executor::wait(Call& call, std::chrono::nanoseconds timeout) {
   // A peer that makes the call at the same time is a cache line away, less than a pause.
   for (int look = 0; look < policy_.looks && !call.finished() && !lane_.idle() && failure_.ok(); ++look)
     advance_lane();
-  if (!call.finished() && waits_without_yields_ > 0) --waits_without_yields_;
-  int idle = 0;
+  if (call.finished()) return Status();
+  lane_.find_neighbours();
+  const bool yields = waits_without_yields_ == 0;
+  if (!yields) --waits_without_yields_;
+  int spun = 0, yielded = 0;
   Deadline deadline = Deadline::never();  // runs while nothing moves; no clock is read before a yield
   while (!call.finished()) {
     if (progress()) {
-      const bool shares = idle > spins_ && idle <= spins_ + kSharingYields;
-      if (idle > 0) spins_ = shares ? std::min(policy_.spins, kSharingSpins) : policy_.spins;
-      idle = 0;
+      spun = yielded = 0;
       deadline = Deadline::never();
-    } else if (++idle <= spins_) {
+    } else if (spun < spins()) {
+      ++spun;
       cpu_pause();
-    } else if (idle <= spins_ + policy_.yields && waits_without_yields_ == 0) {
+    } else if (yields && waits_without_yields_ == 0 && yielded < policy_.yields) {
+      ++yielded;
       yield();
     } else {
       if (!deadline.runs()) deadline = Deadline::after(timeout);

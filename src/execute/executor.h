@@ -22,9 +22,10 @@ namespace unisono {
 
 // How a waiter passes the time, in this order; then it sleeps in the kernel.
 struct WaitPolicy {
-  int looks = 0;   // at direct calls only, with nothing between them
-  int spins = 0;   // polls with a CPU pause between them
-  int yields = 0;  // polls with sched_yield between them
+  int looks = 0;         // at direct calls only, with nothing between them
+  int spins = 0;         // polls with a CPU pause between them
+  int direct_spins = 0;  // the same at direct calls, while nobody is waited for that shares my CPU
+  int yields = 0;        // polls with sched_yield between them
 };
 
 // `ranks` ranks of this host share `cpus` CPUs.
@@ -76,6 +77,7 @@ class Executor {
   bool advance_lane();
   std::string statement(bool left = false) const;
   void tell_of_long_wait();
+  int spins() const;
   void yield();
   void stop(Status cause);
 
@@ -83,7 +85,6 @@ class Executor {
   Control& control_;
   std::vector<std::unique_ptr<Transport>> transports_;
   const WaitPolicy policy_;
-  int spins_;                   // as the policy says, or fewer where they have been in vain
   std::vector<Call*> running_;  // through schedules
   DirectLane lane_;
   Status failure_;
@@ -93,6 +94,7 @@ class Executor {
   bool told_ = false;
   bool left_ = false;
   int waits_without_yields_ = 0;
+  int long_yields_cost_ = 1;  // waits without yields that follow the next long yield
 };
 
 }  // namespace unisono

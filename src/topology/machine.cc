@@ -159,10 +159,11 @@ std::vector<std::vector<int>> share_cpus(const Machine& machine, std::span<const
   for (const std::vector<int>& cores : share_cores(machine, allowed, ranks))
     shares.push_back(cpus_of(machine, cores, allowed));
   const auto all = static_cast<int>(allowed.size());
-  if (!shares.empty() || ranks > all) return shares;
-  for (int rank = 0; rank < ranks; ++rank)
-    shares.emplace_back(allowed.begin() + rank * all / ranks,
-                        allowed.begin() + (rank + 1) * all / ranks);
+  if (!shares.empty() || all == 0 || (ranks > all && ranks % all != 0)) return shares;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int first = rank * all / ranks, end = std::max((rank + 1) * all / ranks, first + 1);
+    shares.emplace_back(allowed.begin() + first, allowed.begin() + end);
+  }
   return shares;
 }
 

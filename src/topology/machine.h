@@ -52,8 +52,8 @@ std::vector<int> cpus_of(const Machine& machine, std::span<const int> cores,
 // ranks, which share its cores evenly. Empty: fewer cores than ranks.
 std::vector<std::vector<int>> share_cores(const Machine& machine, std::span<const int> allowed,
                                           int ranks);
-// For each rank its CPUs: of its cores; or with fewer cores than ranks an equal share. Empty: fewer
-// CPUs than ranks.
+// For each rank its CPUs: of its cores; or with fewer cores than ranks an equal share; or with fewer CPUs than ranks
+// one CPU, which as many ranks share as any other. Empty: that does not come out even.
 std::vector<std::vector<int>> share_cpus(const Machine& machine, std::span<const int> allowed,
                                          int ranks);
 
