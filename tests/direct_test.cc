@@ -18,7 +18,7 @@ std::vector<size_t> edges(int ranks) {
   const auto p = static_cast<size_t>(ranks);
   std::vector<size_t> bytes = {8, DirectBlock::Line::kPayload, DirectBlock::kLines * DirectBlock::Line::kPayload,
                                DirectBlock::kSlotBytes, DirectBlock::kTurnBytes, 3 * DirectBlock::kTurnBytes,
-                               p * (size_t{2} << 10), p * (size_t{8} << 10), 4 * p * (size_t{64} << 10)};
+                               p * (size_t{4} << 10), p * (size_t{8} << 10), 4 * p * (size_t{64} << 10)};
   std::vector<size_t> around;
   for (const size_t edge : bytes)
     for (const size_t each : {edge - 8, edge, edge + 8, edge + 64 * 8, edge + 64 * 8 + 8}) around.push_back(each);
@@ -52,7 +52,7 @@ std::vector<uint64_t> results(int ranks, const Algorithm& algorithm, DataType ty
           if (form == std::string_view("schedule")) {
             EXPECT_EQ(plan->form, "schedule");
           } else if (plan->form != "schedule") {
-            EXPECT_EQ(plan->form == "mapped", form == std::string_view("direct") && bytes >= p * (size_t{2} << 10));
+            EXPECT_EQ(plan->form == "mapped", form == std::string_view("direct") && bytes >= p * (size_t{4} << 10));
           }
           const Status status = communicator.all_reduce(call);
           ASSERT_TRUE(status.ok()) << status.message();

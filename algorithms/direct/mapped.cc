@@ -18,7 +18,7 @@ namespace unisono {
 namespace {
 
 // Bytes of a share. Below, one_shot's single flag is quicker than two.
-constexpr size_t kLeastShare = size_t{2} << 10;
+constexpr size_t kLeastShare = size_t{4} << 10;
 constexpr size_t kPieceBytes = size_t{256} << 10;  // between looks at whether a peer has withdrawn
 
 // Whole lines for each rank, so that no two write to one.
@@ -48,7 +48,7 @@ bool reduce_share(const DirectCall& call) {
   for (size_t begin = share.begin; begin < share.end; begin += piece) {
     if (!touching.allowed()) return false;
     call.spread(outputs.data(), inputs.data(), ranks, std::min(piece, share.end - begin),
-                call.divisor, streams(call));
+                call.divisor, call.streams);
     for (const void*& input : inputs) input = static_cast<const std::byte*>(input) + kPieceBytes;
     for (void*& output : outputs) output = static_cast<std::byte*>(output) + kPieceBytes;
   }

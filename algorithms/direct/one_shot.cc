@@ -67,6 +67,10 @@ bool advance_lines(DirectCall& call) {
     }
     call.phase = 1;
   }
+  // All lines travel at the same time.
+  for (const int peer : call.peers)
+    for (size_t line = call.turn + 1; line < lines; ++line)
+      __builtin_prefetch(&call.blocks[static_cast<size_t>(peer)]->lines[call.sequence & 1][line]);
   for (; call.turn < lines; ++call.turn, call.peer = 0) {
     if (!all_published(call, call.turn)) return false;
     fold(call, call.turn * Line::kPayload, part(call.turn) / call.element_size, [&](int rank) {

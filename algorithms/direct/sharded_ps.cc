@@ -75,7 +75,7 @@ void copy_in(const DirectCall& call, const Turn& turn) {
 }
 
 void give_out(const DirectCall& call, std::byte* output, const std::byte* result, size_t bytes) {
-  if (streams(call))
+  if (call.streams)
     stream(output, result, bytes);
   else
     std::memcpy(output, result, bytes);
@@ -143,7 +143,7 @@ bool advance(DirectCall& call) {
       copy_out(call, Turn(call, i - 2));
     }
   }
-  if (streams(call)) end_streams();
+  if (call.streams) end_streams();
   return true;
 }
 

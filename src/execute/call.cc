@@ -9,12 +9,17 @@
 #include <cstring>
 
 #include "direct/buffers.h"
+#include "kernels/move.h"
 
 namespace unisono {
 
 Call::Call(std::shared_ptr<const Plan> plan, std::span<Channel* const> channels,
            std::span<DirectBlock* const> blocks, std::span<const int> peers)
-    : plan_(std::move(plan)), channels_(channels), encoded_(*plan_) {
+    : plan_(std::move(plan)),
+      channels_(channels),
+      encoded_(*plan_),
+      stores_(plan_->bytes(), core_cache_bytes()),
+      mapped_stores_(plan_->bytes(), core_cache_bytes()) {
   const Schedule& schedule = plan_->schedule;
   if (plan_->direct != nullptr) {
     direct_ = {.rank = schedule.rank,
@@ -71,17 +76,32 @@ void Call::begin_direct(uint32_t sequence, const void* input, void* output, uint
   direct_.input = static_cast<const std::byte*>(input);
   direct_.output = static_cast<std::byte*>(output);
   direct_.memory = &memory;
-  form_ = plan_->mapped == nullptr || memory.empty() ? plan_->direct : nullptr;
   direct_.phase = 0;
   direct_.turn = 0;
   direct_.peer = 0;
+  form_ = nullptr;
+  if (plan_->mapped == nullptr || memory.empty()) use(*plan_->direct);
+}
+
+void Call::use(const DirectForm& form) {
+  form_ = &form;
+  OutputStores& stores = &form == plan_->mapped ? mapped_stores_ : stores_;
+  const bool in_place = direct_.input == direct_.output;
+  direct_.streams = !in_place && stores.stream();
+  measured_ = !in_place && stores.measures() ? &stores : nullptr;
+  if (measured_ != nullptr) begun_ = std::chrono::steady_clock::now();
+}
+
+void Call::end_direct() {
+  slices_left_ = 0;
+  if (measured_ != nullptr) measured_->note(std::chrono::steady_clock::now() - begun_);
 }
 
 // Sets form_ once all ranks can know it. They see the same, so they choose the same.
 bool Call::choose_form() {
   const Buffers buffers = find_buffers(direct_);
   if (buffers == Buffers::kUnknown) return false;
-  form_ = buffers == Buffers::kMapped ? plan_->mapped : plan_->direct;
+  use(buffers == Buffers::kMapped ? *plan_->mapped : *plan_->direct);
   direct_.phase = 0;
   direct_.peer = 0;
   return true;
@@ -90,7 +110,7 @@ bool Call::choose_form() {
 void Call::advance_direct() {
   // Who sleeps for my entry is woken first: what follows may be long.
   const bool waits = form_ == nullptr && (!choose_form() || direct_.ring);
-  if (!waits && form_->advance(direct_)) slices_left_ = 0;
+  if (!waits && form_->advance(direct_)) end_direct();
   if (!finished() && direct_.mismatched >= 0) {
     status_ = Status(StatusCode::kMismatch,
                      fmt::format("{}: rank {} makes another call", describe_wait(), direct_.mismatched));

@@ -2,6 +2,7 @@
 // Call: one running all-reduce of one rank. Runs a plan's steps as their edges and messages allow.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "direct/direct.h"
 #include "execute/encoded_space.h"
+#include "execute/output_stores.h"
 #include "execute/plan.h"
 #include "transport/transport.h"
 
@@ -81,6 +83,8 @@ class Call {
   };
 
   bool choose_form();
+  void use(const DirectForm& form);
+  void end_direct();
   void advance_direct();
   static void on_done(Completion& completion, Status status);
 
@@ -122,6 +126,9 @@ class Call {
   Residuals residuals_;
   DirectCall direct_;                  // where the plan has a direct form
   const DirectForm* form_ = nullptr;   // that runs it; null until all ranks' buffers are known
+  OutputStores stores_, mapped_stores_;  // of form_, without and with mapped buffers
+  OutputStores* measured_ = nullptr;   // which of them wants to know how long this call takes; null: neither
+  std::chrono::steady_clock::time_point begun_;  // if so
 };
 
 }  // namespace unisono

@@ -49,10 +49,9 @@ void end_streams() {
   hwy::FlushStream();
 }
 
-bool should_stream(size_t bytes) {
+size_t core_cache_bytes() {
   static const long told = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  const size_t cache = told > 0 ? static_cast<size_t>(told) : size_t{1} << 20;
-  return bytes >= cache / 2;
+  return told > 0 ? static_cast<size_t>(told) : size_t{1} << 20;
 }
 
 }  // namespace unisono

@@ -12,7 +12,7 @@ namespace unisono {
 void stream(void* to, const void* from, size_t bytes);
 void end_streams();
 
-// Whether an output of that size is better streamed: with its input, it would fill this core's own cache.
-bool should_stream(size_t bytes);
+// Bytes of a core's own cache: the second level's, or a guess where that is unknown.
+size_t core_cache_bytes();
 
 }  // namespace unisono
