@@ -320,7 +320,7 @@ TEST(Cli, TopologyDescribesHostsAndRanks) {
   const Ended table = unisono({"topology", "-n", "3"}, environment);
   EXPECT_EQ(split(table.out, '\n').size(), 2u + 1 + 4 + 1 + 2 + 1) << table.out;
   EXPECT_THAT(table.out, HasSubstr("8 × 2Mi"));
-  EXPECT_THAT(table.out, HasSubstr(fmt::format("{} spins", policy.spins)));
+  EXPECT_THAT(table.out, HasSubstr(fmt::format("{} spins ({} in schedules)", policy.direct_spins, policy.spins)));
 }
 
 TEST(Cli, TopologyOfAWorldOfOneAndOfThreads) {

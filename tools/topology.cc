@@ -88,7 +88,10 @@ void add_waiting(Json& host, std::span<const std::vector<int>> masks) {
   host["ranks"] = ranks;
   host["masked_cpus"] = usable_cpus(masks, kNoQuota);
   host["usable_cpus"] = usable;
-  host["waiting"] = {{"looks", policy.looks}, {"spins", policy.spins}, {"yields", policy.yields}};
+  host["waiting"] = {{"looks", policy.looks},
+                     {"spins", policy.spins},
+                     {"direct_spins", policy.direct_spins},
+                     {"yields", policy.yields}};
 }
 
 // {"hosts": […], "ranks": […]}, the same on all ranks. Collective.
@@ -142,8 +145,8 @@ std::string caches_of(const Json& host, int level) {
 
 std::string waiting_of(const Json& host) {
   const Json& waiting = host["waiting"];
-  return fmt::format("{} looks, {} spins, {} yields, then sleeps", number(waiting["looks"]),
-                     number(waiting["spins"]), number(waiting["yields"]));
+  return fmt::format("{} looks, {} spins ({} in schedules), {} yields, then sleeps", number(waiting["looks"]),
+                     number(waiting["direct_spins"]), number(waiting["spins"]), number(waiting["yields"]));
 }
 
 std::string machines_table(const Json& hosts) {
