@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <cstring>
 #include <memory>
 #include <thread>
 
+#include "algorithms/registry.h"
 #include "topology/host.h"
 
 namespace unisono {
@@ -68,6 +70,52 @@ TEST(DirectLane, NeighboursComeFirst) {
     blocks.block(5).cpu.value = elsewhere;
     lane.find_neighbours();
     EXPECT_FALSE(lane.has_neighbours());
+  }).join();
+}
+
+// A peer that was not looked at yet moves to the front, and must not be passed over.
+TEST(DirectLane, ANewOrderSkipsNobody) {
+  std::jthread([] {
+    const int cpu = allowed_cpus().front();
+    ASSERT_TRUE(bind_thread(std::span(&cpu, 1)).ok());
+    Blocks blocks(3);
+    DirectLane lane(&blocks, 0);
+    lane.find_neighbours();
+    const auto plan = std::make_shared<const Plan>(make_plan({.algorithm = find_algorithm("one_shot"),
+                                                              .codec = nullptr,
+                                                              .choice = {.algorithm = "one_shot", .depth = 1},
+                                                              .reason = "",
+                                                              .shape = {.rank = 0, .size = 3},
+                                                              .count = 1,
+                                                              .type = DataType::kInt32,
+                                                              .op = ReduceOp::kSum,
+                                                              .slice_bytes = 4096,
+                                                              .mapped = true}));
+    Channel* const channels[3] = {};
+    Call call(plan, channels, lane.blocks(), lane.peers());
+    const int32_t input = 1;
+    int32_t output = 0;
+    const auto come = [&](size_t rank, int32_t value) {
+      DirectBlock::Line& line = blocks.block(rank).lines[1][0];
+      std::memcpy(line.payload, &value, sizeof value);
+      publish(line.word, uint64_t{1} << 32 | plan->signature);
+    };
+    lane.start(call, 0, &input, &output);
+    come(1, 20);
+    lane.advance();
+    EXPECT_FALSE(lane.awaits_neighbour());
+
+    blocks.block(2).cpu.value = static_cast<uint64_t>(cpu) + 1;
+    lane.find_neighbours();
+    EXPECT_THAT(lane.peers(), ElementsAre(2, 1));
+    EXPECT_TRUE(lane.awaits_neighbour());
+    lane.advance();
+    EXPECT_FALSE(call.finished());
+    come(2, 300);
+    lane.advance();
+    EXPECT_TRUE(call.finished());
+    EXPECT_EQ(output, 321);
+    EXPECT_FALSE(lane.awaits_neighbour());
   }).join();
 }
 

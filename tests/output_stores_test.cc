@@ -15,8 +15,10 @@ TEST(OutputStores, SmallOnesNeverAndHugeOnesAlways) {
   EXPECT_FALSE(OutputStores(4096, kCache).stream());
   EXPECT_FALSE(OutputStores(kCache / 2 - 1, kCache).stream());
   EXPECT_TRUE(OutputStores(8 * kCache, kCache).stream());
-  for (const size_t bytes : {size_t{0}, kCache / 2 - 1, 8 * kCache}) EXPECT_FALSE(OutputStores(bytes, kCache).measures());
-  for (const size_t bytes : {kCache / 2, kCache, 8 * kCache - 1}) EXPECT_TRUE(OutputStores(bytes, kCache).measures());
+  for (const size_t bytes : {size_t{0}, kCache / 2 - 1, 8 * kCache})
+    EXPECT_FALSE(OutputStores(bytes, kCache).measures()) << bytes;
+  for (const size_t bytes : {kCache / 2, kCache, 8 * kCache - 1})
+    EXPECT_TRUE(OutputStores(bytes, kCache).measures()) << bytes;
 }
 
 // How many of a period's calls are streamed where these are the times.

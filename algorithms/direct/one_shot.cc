@@ -67,10 +67,11 @@ bool advance_lines(DirectCall& call) {
     }
     call.phase = 1;
   }
-  // All lines travel at the same time.
-  for (const int peer : call.peers)
-    for (size_t line = call.turn + 1; line < lines; ++line)
-      __builtin_prefetch(&call.blocks[static_cast<size_t>(peer)]->lines[call.sequence & 1][line]);
+  // All lines of the one that is waited for travel at the same time.
+  if (call.peer < call.peers.size()) {
+    const Line* const theirs = call.blocks[static_cast<size_t>(call.peers[call.peer])]->lines[call.sequence & 1];
+    for (size_t line = call.turn + 1; line < lines; ++line) __builtin_prefetch(theirs + line);
+  }
   for (; call.turn < lines; ++call.turn, call.peer = 0) {
     if (!all_published(call, call.turn)) return false;
     fold(call, call.turn * Line::kPayload, part(call.turn) / call.element_size, [&](int rank) {

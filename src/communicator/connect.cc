@@ -71,7 +71,7 @@ Status Connector::try_transport(const TransportRow& row) {
   if (!created.ok()) return created.status();
 
   std::vector<PeerAddress> peers;
-  Status failed = transport.status();
+  Status linked;
   for (const int peer : unreached_) {
     const RankReport& theirs = (*created)[static_cast<size_t>(peer)];
     const Status reach = !transport.ok()       ? transport.status()
@@ -83,11 +83,10 @@ Status Connector::try_transport(const TransportRow& row) {
       note(LogLevel::kInfo, row.name, fmt::format("rank {}: {}", peer, reach.message()));
     }
   }
-  if (transport.ok() && !peers.empty()) failed = (*transport)->connect(peers, deadline_);
+  if (!peers.empty()) linked = (*transport)->connect(peers, deadline_);
 
   const size_t left = unreached_.size() - peers.size();
-  const auto connected = exchange(fmt::format("connects by {}", row.name), peers.empty() ? Status() : failed,
-                                  left == 0 ? "" : "left");
+  const auto connected = exchange(fmt::format("connects by {}", row.name), linked, left == 0 ? "" : "left");
   if (!connected.ok()) return connected.status();
   if (const int culprit = culprit_of(*connected); culprit >= 0) {
     const Status& status = (*connected)[static_cast<size_t>(culprit)].status;

@@ -43,7 +43,7 @@ Result<Rules::Match> Planner::choose_algorithm(const AllReduceCall& call) const 
                         .hosts = static_cast<uint64_t>(world_.shape.hosts()),
                         .shared_memory = world_.shared_memory ? 1u : 0u};
   auto match = policy_.rules.select(facts, world_.shape, {call.type, call.op, call.max_error, call.codec},
-                                       quantisations_);
+                                    quantisations_);
   if (match.ok()) match->rule = fmt::format("rule '{}'", match->rule);
   return match;
 }

@@ -45,7 +45,7 @@ struct DirectCall {
   uint64_t first_turn = 0;  // turns (block.h) before this call
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  bool streams = false;    // the output goes past the cache; it is not the input
+  bool streams = false;    // outputs go past the cache; mine is not my input
   const DirectMemory* memory = nullptr;  // where mapped buffers lie
 
   // Progress. Zero when the call begins.

@@ -80,7 +80,6 @@ void Call::begin_direct(uint32_t sequence, const void* input, void* output, uint
   direct_.turn = 0;
   direct_.peer = 0;
   form_ = nullptr;
-  if (plan_->mapped == nullptr || memory.empty()) use(*plan_->direct);
 }
 
 void Call::use(const DirectForm& form) {
@@ -99,6 +98,10 @@ void Call::end_direct() {
 
 // Sets form_ once all ranks can know it. They see the same, so they choose the same.
 bool Call::choose_form() {
+  if (plan_->mapped == nullptr || direct_.memory->empty()) {
+    use(*plan_->direct);
+    return true;
+  }
   const Buffers buffers = find_buffers(direct_);
   if (buffers == Buffers::kUnknown) return false;
   use(buffers == Buffers::kMapped ? *plan_->mapped : *plan_->direct);

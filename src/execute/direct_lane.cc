@@ -28,8 +28,9 @@ void DirectLane::start(Call& call, uint32_t sequence, const void* input, void* o
 }
 
 void DirectLane::find_neighbours() {
-  if (!exists()) return;
-  const auto mine = static_cast<uint64_t>(sched_getcpu()) + 1;
+  const int cpu = sched_getcpu();
+  if (!exists() || cpu < 0) return;
+  const auto mine = static_cast<uint64_t>(cpu) + 1;
   std::atomic<uint64_t>& published = blocks_[static_cast<size_t>(rank_)]->cpu.value;
   if (published.load(std::memory_order_relaxed) != mine) published.store(mine, std::memory_order_relaxed);
   const auto shares = [&](int peer) {

@@ -36,7 +36,7 @@ class DirectLane {
   // Moves the first call on, and after it those that follow; whether one of them got on, or failed. A failed
   // call stays first.
   bool advance();
-  // Before a long wait: finds out who shares my CPU.
+  // Before a wait: tells the others my CPU, and finds out who shares it.
   void find_neighbours();
   // Whether the first call waits for one that shares my CPU, and can come only when I let it.
   bool awaits_neighbour() const { return neighbours_ > 0 && !idle() && first()->awaited() < neighbours_; }

@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kLongestNap{5};
 constexpr std::chrono::seconds kLongWait{1};
 constexpr uint32_t kChecksPerLook = 16;
 // A yield that takes longer has given other programs their time slices. Sleepers are woken at once instead, so nobody
-// yields for one wait, and for twice as many each time that this happens again, up to so many.
+// yields for one wait, and for twice as many each time that this happens in a row, up to so many.
 constexpr std::chrono::microseconds kLongYield{500};
 constexpr int kMostWaitsWithoutYields = 64;
 

@@ -11,9 +11,10 @@
 
 namespace unisono::host_memory {
 
-// Plain bytes; ranks of one host share one build's layout, which `version` checks.
+// Plain bytes; ranks of one host share one build's layout, which `version` checks: raise it with every change of the
+// layouts here, of layout.h and of DirectBlock.
 struct Address {
-  static constexpr uint32_t kMagic = 0x6d485355, kVersion = 1;  // "USHm"
+  static constexpr uint32_t kMagic = 0x6d485355, kVersion = 2;  // "USHm"
 
   uint32_t magic = kMagic, version = kVersion;
   // Host: the kernel's boot, and the namespaces in which sockets and users mean the same.

@@ -32,11 +32,10 @@ class Connector {
   // kTokenBytes.
   Connector(Engine& engine, std::span<const std::unique_ptr<UcxChannel>> channels)
       : engine_(engine),
-        listener_(engine),
         channels_(channels),
         connected_(channels.size()),
-        expected_(channels.size()) {}
-  ~Connector() { listener_.close(); }  // while the rest is there: it progresses
+        expected_(channels.size()),
+        listener_(engine) {}
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
@@ -98,12 +97,12 @@ class Connector {
   void close_link(Link& link);
 
   Engine& engine_;
-  Listener listener_;  // until all are connected
   const std::span<const std::unique_ptr<UcxChannel>> channels_;
   std::vector<std::unique_ptr<Link>> links_;  // closed ones too: UCX may still hold a pointer
   std::vector<Gone> gone_;
   std::vector<bool> connected_;  // by rank: has been, at least
   std::vector<bool> expected_;   // by rank: connects to me, and has not yet
+  Listener listener_;            // until all are connected; progresses when it closes, while the rest is there
 };
 
 }  // namespace unisono

@@ -51,10 +51,8 @@ Status Listener::bind(SocketAddress address, const PortRange& ports, ucp_listene
     if (status == UCS_OK) return Status();
     listener_ = nullptr;
   }
-  return ucx_error(ports.is_any() ? fmt::format("cannot listen on {}", address.host())
-                               : fmt::format("cannot listen on {}, ports {} to {}", address.host(),
-                                             ports.first, ports.last),
-                   status);
+  const std::string range = ports.is_any() ? "" : fmt::format(", ports {} to {}", ports.first, ports.last);
+  return ucx_error(fmt::format("cannot listen on {}{}", address.host(), range), status);
 }
 
 void Listener::close() {
