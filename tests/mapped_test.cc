@@ -59,7 +59,7 @@ const Layout kLayouts[] = {
 // Around where forms change hands, where shares end within a line, and beyond a core's cache.
 std::vector<size_t> sizes(int ranks) {
   const auto p = static_cast<size_t>(ranks);
-  return {8,        p * 2 * kKi - 8,    p * 2 * kKi,   16 * kKi + 8,
+  return {8,        p * 4 * kKi - 8,    p * 4 * kKi,   16 * kKi + 8,
           64 * kKi, p * 256 * kKi + 72, 3 * kMi + 1000};
 }
 
@@ -73,7 +73,7 @@ std::string check_layouts(Communicator& communicator, bool expects_mapped,
   std::vector<std::byte> own_input(4 * kMi), own_output(4 * kMi);
   for (const char* algorithm : {"one_shot", "sharded_ps"}) {
     const auto serves_mapped = [&](size_t bytes) {
-      return bytes >= static_cast<size_t>(size) * 2 * kKi &&
+      return bytes >= static_cast<size_t>(size) * 4 * kKi &&
              (bytes <= 64 * kKi || algorithm == std::string_view("sharded_ps"));
     };
     for (const DataType type : {DataType::kBfloat16, DataType::kFloat64}) {
