@@ -76,7 +76,7 @@ std::vector<Vector> run(const Algorithm& algorithm, const Codec& codec, const Ho
     mine.output.resize(kCount);
     mine.call =
         std::make_unique<Call>(plan_of(algorithm, &codec, shape_of(algorithm, hosts, rank), links),
-                               mine.channels, std::span<DirectBlock* const>());
+                               mine.channels, std::span<DirectBlock* const>(), std::span<const int>());
     mine.call->begin(0, mine.input.data(), mine.output.data());
   }
   const auto finished = [](const Rank& rank) { return rank.call->finished(); };

@@ -10,8 +10,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kCausePatience(300);
 // A mismatch, for what the other ranks say of their calls: there is no hurry, and they may be busy.
 constexpr milliseconds kStatementPatience(2000);
-// For rank 0's answer.
-constexpr milliseconds kAnswerPatience(700);
+// For all of it: rank 0 may be busy too.
+constexpr milliseconds kPatience(3000);
 
 }  // namespace
 
@@ -27,6 +27,7 @@ void Control::state(std::string statement) {
 }
 
 Status Control::agree(const Status& cause, std::string statement) {
+  const Deadline deadline = Deadline::after(kPatience);
   const bool mismatch = cause.code() == StatusCode::kMismatch;
   if (mismatch || cause.code() == StatusCode::kPeerFailed) {
     tell(Word::kSuspicion, cause, std::move(statement));
@@ -35,7 +36,7 @@ Status Control::agree(const Status& cause, std::string statement) {
   } else {
     tell(Word::kFailure, cause, std::move(statement));
   }
-  return await_verdict(kAnswerPatience) ? verdict() : cause;
+  return await_verdict(deadline.left()) ? verdict() : cause;
 }
 
 void Control::decide(const Status& verdict) {

@@ -82,6 +82,9 @@ class StarControl : public Control, protected Watched {
     for (const Line& line : lines_) entries.push_back(line.entry());
   }
   void serve(const pollfd* entries) final;
+  struct Arrived;
+  void hear_lines();
+  void hear_from(size_t line, Arrived& arrived);
   bool is_quiet() const {
     return std::ranges::none_of(lines_, [](const Line& line) { return line.open(); });
   }
