@@ -5,10 +5,9 @@
 //            reduce my part from everyone's `given`         │ reduced = t + 1   (into my output and `result`)
 //            copy the others' parts from their `result`     │
 //
-// What a rank reduces goes to `result`, and to its output while it is in the first cache. Three turns overlap: a
-// rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited for. Staging of turn t may be
-// used again in turn t + kTurns: whoever reduces turn t has seen all peers copy turn t in, so they have ended the
-// copying out of turn t−3.
+// Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited for. Staging
+// of turn t may be used again in turn t + kTurns: whoever reduces turn t has seen all peers copy turn t in, so they have
+// ended the copying out of turn t−3.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -21,7 +20,9 @@
 namespace unisono {
 namespace {
 
-constexpr size_t kPiece = 4096;  // bytes that are reduced, and then copied while they are in the first cache
+// Bytes that are reduced and then copied: past the cache while they are in the first one, else in one long copy, which
+// takes over the lines of `result` from the peer without reading them first.
+constexpr size_t kStreamedPiece = size_t{16} << 10, kCachedPiece = size_t{64} << 10;
 
 static_assert(DirectBlock::kTurns >= 4);
 
@@ -89,11 +90,15 @@ void reduce(const DirectCall& call, const Turn& turn) {
         rank == call.rank ? turn.input(rank) : turn.given(rank, call.rank);
   std::byte *const result = turn.result(call.rank), *const output = turn.output(call.rank);
   const size_t bytes = turn.bytes(call.rank);
-  for (size_t begin = 0; begin < bytes; begin += kPiece) {
-    const size_t piece = std::min(kPiece, bytes - begin);
-    call.finish(result + begin, operands.data(), operands.size(), piece / call.element_size, call.divisor);
+  alignas(kDirectLine) std::byte room_for_streamed[kStreamedPiece];
+  const size_t most = call.streams ? kStreamedPiece : kCachedPiece;
+  for (size_t begin = 0; begin < bytes; begin += most) {
+    const size_t piece = std::min(most, bytes - begin);
+    std::byte* const first = call.streams ? room_for_streamed : output + begin;
+    call.finish(first, operands.data(), operands.size(), piece / call.element_size, call.divisor);
     for (const void*& operand : operands) operand = static_cast<const std::byte*>(operand) + piece;
-    give_out(call, output + begin, result + begin, piece);
+    std::memcpy(result + begin, first, piece);
+    if (call.streams) stream(output + begin, first, piece);
   }
 }
 
