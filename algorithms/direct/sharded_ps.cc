@@ -5,9 +5,9 @@
 //            reduce my part from everyone's `given`         │ reduced = t + 1   (into my output and `result`)
 //            copy the others' parts from their `result`     │
 //
-// Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited for. Staging
-// of turn t may be used again in turn t + kTurns: whoever reduces turn t has seen all peers copy turn t in, so they have
-// ended the copying out of turn t−3.
+// Three turns overlap: a rank copies in turn t, reduces t−1 and copies out t−2, so a flag is seldom waited for.
+// Staging of turn t may be used again in turn t + kTurns: whoever reduces turn t has seen all peers copy turn t in,
+// so they have ended the copying out of turn t−3.
 #include <algorithm>
 #include <array>
 #include <cstring>
