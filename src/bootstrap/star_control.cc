@@ -53,8 +53,8 @@ Said decode_said(const Frame& frame) {
 
 void StarControl::serve(const pollfd* entries) {
   const std::span all(entries, lines_.size());
-  if (std::ranges::all_of(all, [](const pollfd& entry) { return entry.revents == 0; })) return;
-  hear_lines();
+  if (std::ranges::any_of(all, [](const pollfd& entry) { return entry.revents != 0; })) hear_lines();
+  moved_.notify_all();  // also of what this rank has said itself
 }
 
 // Who fails or is late judges what others have done. They may have said so first, on other lines, so such a word counts
